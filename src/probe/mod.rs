@@ -1,0 +1,9 @@
+//! One measurement: a commit, a burst of reads, and the probe files that they need. A probe returns an
+//! [`Outcome`]; a failed I/O is a value in it, never an error that unwinds.
+
+mod outcome;
+
+pub use outcome::{
+    Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,
+    ReadSample, Stage, State, Verdict,
+};

@@ -1,0 +1,84 @@
+//! Facts of the machine and of our own threads.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+
+use rustix::system::uname;
+
+use super::Errno;
+
+/// Bytes in a page of memory.
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
+/// Whether we run as root (effective user id 0).
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The effective user id.
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A number that stays the same on this host: from the machine id, else from the host's name. It seeds the
+/// schedule, so that a fleet does not probe in step.
+pub fn hostname_hash() -> u64 {
+    let id = super::read_text(std::path::Path::new("/etc/machine-id")).unwrap_or_default();
+    let seed = if id.trim().is_empty() { uname().nodename().to_bytes().to_vec() } else { id.trim().into() };
+    xxhash_rust::xxh3::xxh3_64(&seed)
+}
+
+/// Names the calling thread, at most 15 bytes, as `top -H` and `/proc/self/task` show it.
+pub fn name_thread(name: &str) {
+    let mut short: Vec<u8> = name.bytes().filter(|b| *b != 0).take(15).collect();
+    short.push(0);
+    if let Ok(name) = std::ffi::CStr::from_bytes_with_nul(&short) {
+        let _ = rustix::thread::set_name(name);
+    }
+}
+
+/// How long the calling thread has waited for a CPU, from its own `schedstat` (no privilege, no kernel
+/// option needed). Opened once by the thread itself, read before and after a timed section.
+#[derive(Debug)]
+pub struct SchedWait {
+    file: Option<fs::File>,
+}
+
+impl SchedWait {
+    /// Opens the calling thread's own counters; where there are none, [`SchedWait::nanos`] is `None`.
+    #[allow(clippy::disallowed_methods, reason = "this is the door")]
+    pub fn open() -> Self {
+        Self { file: fs::File::open("/proc/thread-self/schedstat").ok() }
+    }
+
+    /// Nanoseconds spent ready to run but not running, since the thread began.
+    pub fn nanos(&self) -> Option<u64> {
+        let mut text = [0u8; 96];
+        let n = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        let mut words = text.get(..n)?.split(|b| *b == b' ');
+        std::str::from_utf8(words.nth(1)?).ok()?.parse().ok()
+    }
+}
+
+/// Fills `bytes` with the kernel's randomness.
+pub fn random(bytes: &mut [u8]) -> Result<(), Errno> {
+    #[allow(clippy::disallowed_methods, reason = "this is the door")]
+    let mut source = fs::File::open("/dev/urandom")?;
+    Ok(source.read_exact(bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_read_its_own_wait() {
+        let wait = SchedWait::open();
+        let first = wait.nanos().unwrap();
+        std::thread::yield_now();
+        assert!(wait.nanos().unwrap() >= first);
+    }
+}

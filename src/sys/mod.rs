@@ -1,0 +1,21 @@
+//! The kernel's door: all `unsafe`, all opening of files, rings and the memory that the kernel writes.
+//!
+//! Invariant: nothing here opens a block device for writing, and there is no argument that could ask for it.
+//! Files are opened for writing only below a directory of ours, only when they are regular files.
+
+mod buffer;
+mod device;
+mod dir;
+mod errno;
+mod extents;
+mod file;
+mod host;
+mod text;
+
+pub use buffer::Buffer;
+pub use device::{Device, Direct};
+pub use dir::{Dir, EntryKind, Space};
+pub use errno::Errno;
+pub use file::{Alignment, Extents, File, FileStat};
+pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
+pub use text::{Kind, Metadata, entries, metadata, read_link, read_text, resolve_links};
