@@ -3,8 +3,10 @@
 //! Invariant: a buffer that the kernel may still write is never handed out, reused or freed, whatever happens:
 //! an operation that never returns keeps its memory for the life of the process.
 
+mod durable;
 mod inflight;
 
+pub use durable::{Committed, Durability, commit};
 pub use inflight::{Inflight, Op};
 
 use std::fmt;

@@ -1,9 +1,14 @@
 //! One measurement: a commit, a burst of reads, and the probe files that they need. A probe returns an
 //! [`Outcome`]; a failed I/O is a value in it, never an error that unwinds.
 
+pub mod content;
+pub mod home;
+pub mod layout;
 mod outcome;
+mod trouble;
 
 pub use outcome::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,
     ReadSample, Stage, State, Verdict,
 };
+pub use trouble::{Trouble, state_after};

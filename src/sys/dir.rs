@@ -152,6 +152,11 @@ impl Dir {
         })
     }
 
+    /// User id of the directory's owner.
+    pub fn owner(&self) -> Result<u32, Errno> {
+        Ok(fstat(self.0.as_fd())?.st_uid)
+    }
+
     /// Device and inode of this directory: its identity, whatever its path.
     pub fn identity(&self) -> Result<(u64, u64), Errno> {
         let stat = fstat(self.0.as_fd())?;

@@ -1,0 +1,212 @@
+//! The directory `.diskcanary` on a target: ours alone, marked, and locked against a second daemon.
+//!
+//! It is made beside what the user has, never inside a database's own directory (the caller decides where). Nothing in
+//! it is written to unless we made it: the directory carries our tag and our user id, files have one name only.
+
+use std::path::{Path, PathBuf};
+
+use super::{Stage, Trouble};
+use crate::io::{Inflight, Op};
+use crate::sys::{self, Dir, Direct, EntryKind, Errno, File, Space};
+
+/// The directory's name.
+pub const NAME: &str = ".diskcanary";
+
+/// Backup tools that know the cache directory convention leave a directory with this file alone.
+const TAG_NAME: &str = "CACHEDIR.TAG";
+const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
+    # This directory was made by diskcanary, which probes the disk here.\n\
+    # Its files hold nothing of value; `diskcanary clean PATH` removes them.\n\
+    # The convention of this tag: https://bford.info/cachedir/\n";
+const LOCK_NAME: &str = "lock";
+
+/// An open `.diskcanary` that no other process holds.
+#[derive(Debug)]
+pub struct Home {
+    path: PathBuf,
+    dir: Dir,
+    _lock: File,
+}
+
+impl Home {
+    /// Opens or makes `.diskcanary` in `parent` (whose links were resolved before) and takes its lock.
+    pub fn open(parent: &Path, inflight: &Inflight, now: crate::clock::Tick) -> Result<Self, Trouble> {
+        inflight.begin(Op::Open, now);
+        let home = Self::open_or_make(parent);
+        inflight.end(Op::Open);
+        home
+    }
+
+    fn open_or_make(parent: &Path) -> Result<Self, Trouble> {
+        let path = parent.join(NAME);
+        let io =
+            |doing: &str, at: &Path, e| Trouble::io(Stage::Open, format_args!("{doing} {}", at.display()), e);
+        let above = Dir::open(parent).map_err(|e| io("cannot open the directory", parent, e))?;
+        match above.make_directory(NAME) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            // A file system that is read-only now may hold our directory from before.
+            Err(Errno::EROFS) if above.kind(NAME).is_ok() => {}
+            Err(e) => return Err(io("cannot make the directory", &path, e)),
+        }
+        let dir = above.subdirectory(NAME).map_err(|e| io("cannot open our directory", &path, e))?;
+        make_sure_it_is_ours(&dir, &path)?;
+        let lock = take_lock(&dir, &path)?;
+        Ok(Self { path, dir, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open directory.
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Space on its file system.
+    pub fn space(&self) -> Result<Space, Trouble> {
+        self.dir.space().map_err(|e| {
+            Trouble::io(Stage::Open, format_args!("cannot ask for the space at {}", self.path.display()), e)
+        })
+    }
+}
+
+/// Removes everything of ours below `parent`; says what was removed. Errors are text for people.
+pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
+    let path = parent.join(NAME);
+    let say = |e: Errno| format!("cannot clean {}: {e}", path.display());
+    let above = Dir::open(parent).map_err(|e| format!("cannot open {}: {e}", parent.display()))?;
+    let dir = match above.subdirectory(NAME) {
+        Err(Errno::ENOENT) => return Ok(Vec::new()),
+        other => other.map_err(say)?,
+    };
+    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    let lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
+    let mut removed = Vec::new();
+    let names = dir.names().map_err(say)?;
+    // The tag goes last: a clean that is cut off can be taken up again.
+    for name in names.iter().filter(|n| *n != TAG_NAME).chain(names.iter().filter(|n| *n == TAG_NAME)) {
+        dir.remove_file(name).map_err(say)?;
+        removed.push(path.join(name));
+    }
+    drop(lock);
+    above.remove_directory(NAME).map_err(say)?;
+    removed.push(path);
+    Ok(removed)
+}
+
+/// Adopts an empty directory by marking it; refuses one that somebody else made or filled.
+fn make_sure_it_is_ours(dir: &Dir, path: &Path) -> Result<(), Trouble> {
+    let fail = |e| Trouble::below(Stage::Open, "cannot look into", path, "", e);
+    let refuse = |why: &str| {
+        let message = format!(
+            "{} is not ours: {why}. Nothing there was touched; move it away, or choose another place with `probe_dir:`",
+            path.display()
+        );
+        Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
+    };
+    if dir.owner().map_err(fail)? != sys::user_id() {
+        return Err(refuse("it belongs to another user"));
+    }
+    match dir.kind(TAG_NAME) {
+        Ok(EntryKind::File) => Ok(()),
+        Ok(_) => Err(refuse("its CACHEDIR.TAG is no regular file")),
+        Err(Errno::ENOENT)
+            if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n.ends_with(".new")) =>
+        {
+            mark(dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", path, TAG_NAME, e))
+        }
+        Err(Errno::ENOENT) => Err(refuse("it holds files but not our CACHEDIR.TAG")),
+        Err(e) => Err(fail(e)),
+    }
+}
+
+/// Written under another name first: a tag that is there is whole.
+fn mark(dir: &Dir) -> Result<(), Errno> {
+    const NEW: &str = "tag.new";
+    match dir.remove_file(NEW) {
+        Ok(()) | Err(Errno::ENOENT) => {}
+        Err(e) => return Err(e),
+    }
+    let file = dir.create_file(NEW, Direct::No)?;
+    if file.write_at(TAG.as_bytes(), 0)? != TAG.len() {
+        return Err(Errno::ENOSPC);
+    }
+    file.fsync()?;
+    dir.rename(NEW, TAG_NAME)?;
+    dir.sync()
+}
+
+fn take_lock(dir: &Dir, path: &Path) -> Result<File, Trouble> {
+    let lock = match dir.create_file(LOCK_NAME, Direct::No) {
+        Err(Errno::EEXIST | Errno::EROFS | Errno::ENOSPC) => dir.open_file(LOCK_NAME, Direct::No),
+        other => other,
+    }
+    .map_err(|e| Trouble::below(Stage::Open, "cannot open", path, LOCK_NAME, e))?;
+    match lock.try_lock() {
+        Ok(true) => Ok(lock),
+        Ok(false) => Err(Trouble::unsupported(
+            Stage::Open,
+            Errno::EBUSY,
+            format!("{} is in use by another diskcanary; two must not probe one directory", path.display()),
+        )),
+        // A file system without locks: we are alone as far as anybody can tell.
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => Ok(lock),
+        Err(e) => Err(Trouble::below(Stage::Open, "cannot lock", path, LOCK_NAME, e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Tick;
+    use std::fs;
+
+    fn open(at: &Path) -> Result<Home, Trouble> {
+        Home::open(&at.canonicalize().unwrap(), &Inflight::default(), Tick::default())
+    }
+
+    #[test]
+    fn is_marked_locked_and_cleaned() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = open(folder.path()).unwrap();
+        assert!(fs::read_to_string(home.path().join(TAG_NAME)).unwrap().starts_with("Signature: 8a477f5"));
+        let second = open(folder.path()).unwrap_err();
+        assert_eq!(second.state, crate::probe::State::Unsupported);
+        assert!(second.failure.message.contains("in use by another diskcanary"));
+        assert!(clean(folder.path()).unwrap_err().contains("in use"));
+        drop(home);
+        assert!(open(folder.path()).is_ok());
+        assert_eq!(clean(folder.path()).unwrap().len(), 3);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(clean(folder.path()).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_foreign_directory_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(NAME)).unwrap();
+        fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
+        assert!(open(folder.path()).unwrap_err().failure.message.contains("is not ours"));
+        assert!(clean(folder.path()).is_err());
+        assert_eq!(fs::read_to_string(folder.path().join(NAME).join("letters.txt")).unwrap(), "dear");
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(NAME)).unwrap();
+        assert!(open(folder.path()).is_err());
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_cut_off_while_it_was_made_is_taken_up() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(NAME)).unwrap();
+        fs::write(folder.path().join(NAME).join("tag.new"), "Sig").unwrap();
+        assert!(open(folder.path()).is_ok());
+    }
+}

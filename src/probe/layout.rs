@@ -1,0 +1,292 @@
+//! Probe files: laid out with real writes at a limited rate, marked complete only after they are durable, and known again
+//! after a restart, also one in the middle of a layout.
+//!
+//! Block 0 is the head: a sealed block whose body says how long the file is, how long it was wished, and whether it is
+//! complete. Blocks 1 to n − 1 are sealed random bytes. `fallocate` is never used: a read of an extent that was
+//! allocated but never written does not reach the disk.
+
+use std::time::Duration;
+
+use super::content::{self, BLOCK, Stamp, Wrong};
+use super::home::Home;
+use super::{Cost, Stage, Trouble};
+use crate::clock::Tick;
+use crate::io::{Inflight, Op};
+use crate::sys::{Buffer, Direct, EntryKind, Errno, Extents, File, Space};
+use crate::units::Bytes;
+
+/// Bytes written between two looks at the clock: a lane is held for one slice.
+pub const SLICE: u64 = 4 << 20;
+/// Bytes of one write.
+const CHUNK: usize = 256 << 10;
+/// The head's body: format, complete, size, wished, each 8 bytes little endian.
+const FORMAT: u64 = 1;
+
+/// Which probe file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The commit probe's.
+    Commits,
+    /// The read probe's.
+    Reads,
+}
+
+impl Role {
+    /// Its name in `.diskcanary`.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Commits => "commits",
+            Self::Reads => "reads",
+        }
+    }
+
+    /// The least size that is worth probing.
+    pub const fn minimum(self) -> Bytes {
+        match self {
+            Self::Commits => Bytes::mib(4),
+            Self::Reads => Bytes::mib(64),
+        }
+    }
+}
+
+/// How big a probe file should be, and what must stay free beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The size configured.
+    pub size: Bytes,
+    /// What must stay free; `None`: the smaller of 5 % of the file system and 10 GiB.
+    pub reserve: Option<Bytes>,
+}
+
+/// What a probe file's head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The file's random number, in the header of each of its blocks.
+    pub file: u64,
+    /// Bytes, the head included.
+    pub size: u64,
+    /// The size that was configured when it was laid out.
+    pub wished: u64,
+    /// Whether every block is written and durable.
+    pub complete: bool,
+}
+
+impl Head {
+    /// Blocks, the head included.
+    pub const fn blocks(&self) -> u64 {
+        self.size / BLOCK as u64
+    }
+
+    fn seal_into(&self, block: &mut [u8]) {
+        block.fill(0);
+        for (word, at) in
+            [FORMAT, u64::from(self.complete), self.size, self.wished].iter().zip((0..).step_by(8))
+        {
+            content::body_mut(block)[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        content::seal(block, Stamp { file: self.file, number: 0, generation: 0 });
+    }
+
+    fn read_from(block: &[u8]) -> Option<Self> {
+        let stamp = content::open(block).ok()?;
+        let mut words = content::body(block)
+            .chunks_exact(8)
+            .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
+        let (format, complete, size, wished) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        (format == FORMAT && stamp.number == 0).then_some(Self {
+            file: stamp.file,
+            size,
+            wished,
+            complete: complete == 1,
+        })
+    }
+}
+
+/// What lies where a probe file should be.
+#[derive(Debug)]
+pub enum Found {
+    /// A complete file of ours, of the size wished.
+    Ready(Head),
+    /// Nothing, or something of ours that must be laid out anew.
+    Lay,
+}
+
+/// Looks at the file of `role`. A file that we did not make is an error, and is left alone.
+pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
+    let name = role.file_name();
+    let fail = |e| Trouble::below(Stage::Open, "cannot open", home.path(), name, e);
+    let foreign = |why: &str| {
+        let at = home.path().join(name);
+        let message = format!("{} is not ours: {why}. It was not touched; move it away", at.display());
+        Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
+    };
+    match home.dir().kind(name) {
+        Err(Errno::ENOENT) => return Ok(Found::Lay),
+        Err(e) => return Err(fail(e)),
+        Ok(EntryKind::File) => {}
+        Ok(_) => return Err(foreign("it is no regular file")),
+    }
+    let file = home.dir().open_file(name, Direct::No).map_err(fail)?;
+    let stat = file.stat().map_err(fail)?;
+    if stat.links != 1 {
+        return Err(foreign("it has a second name elsewhere"));
+    }
+    let mut block = [0; BLOCK];
+    let read = file.read_at(&mut block, 0).map_err(fail)?;
+    // The head must be read from the disk the next time too, not from the page cache.
+    let _ = file.drop_cached();
+    match Head::read_from(&block[..read]) {
+        Some(head) if head.complete && head.size == stat.size && head.wished == wish.size.get() => {
+            Ok(Found::Ready(head))
+        }
+        Some(_) => Ok(Found::Lay),
+        // Left by a crash before its head was durable, or put there empty: no byte of it is anybody's.
+        None if block[..read].iter().all(|b| *b == 0) => Ok(Found::Lay),
+        // Our magic over broken bytes: ours, and not to be trusted.
+        None if content::open(&block[..read]) == Err(Wrong::Checksum) => Ok(Found::Lay),
+        None => Err(foreign("it does not begin with our mark")),
+    }
+}
+
+/// Writes a probe file in slices.
+#[derive(Debug)]
+pub struct Layout {
+    role: Role,
+    head: Head,
+    file: File,
+    buffer: Buffer,
+    random: fastrand::Rng,
+    written: u64,
+}
+
+/// How far a layout is.
+#[derive(Debug)]
+pub enum Progress {
+    /// Bytes written so far, of how many.
+    Going(u64, u64),
+    /// Complete and durable. Extents say whether the file system agrees that all was written.
+    Done(Head, Extents),
+}
+
+impl Layout {
+    /// Removes what was there, decides the size by the space that is free, and begins. `random` must differ from
+    /// run to run.
+    pub fn begin(home: &Home, role: Role, wish: Wish, mut random: fastrand::Rng) -> Result<Self, Trouble> {
+        let name = role.file_name();
+        let fail = |e| Trouble::below(Stage::Layout, "cannot create", home.path(), name, e);
+        match home.dir().remove_file(name) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(e) => return Err(Trouble::below(Stage::Layout, "cannot replace", home.path(), name, e)),
+        }
+        let size = size_for(home.space()?, role, wish)?;
+        let file = match home.dir().create_file(name, Direct::Yes) {
+            // Some file systems create the file before they refuse O_DIRECT.
+            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
+                let _ = home.dir().remove_file(name);
+                home.dir().create_file(name, Direct::No)
+            }
+            other => other,
+        }
+        .map_err(fail)?;
+        let head = Head { file: random.u64(1..), size, wished: wish.size.get(), complete: false };
+        let buffer = Buffer::new(CHUNK).map_err(fail)?;
+        Ok(Self { role, head, file, buffer, random, written: 0 })
+    }
+
+    /// Which file it is.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Writes the next slice and makes it durable, so that what the device's cache holds of it does not fall into the
+    /// next commit's time. A failure ends the layout; drop it and begin again.
+    pub fn step(&mut self, now: Tick, inflight: &Inflight, cost: &mut Cost) -> Result<Progress, Trouble> {
+        inflight.begin(Op::Layout, now);
+        let progress = self.write_slice(cost);
+        inflight.end(Op::Layout);
+        progress.map_err(|e| {
+            let doing = format!("cannot write the probe file `{}`", self.role.file_name());
+            Trouble::io(Stage::Layout, doing, e)
+        })
+    }
+
+    fn write_slice(&mut self, cost: &mut Cost) -> Result<Progress, Errno> {
+        let end = (self.written + SLICE).min(self.head.size);
+        while self.written < end {
+            let len = CHUNK.min(usize::try_from(self.head.size - self.written).unwrap_or(CHUNK));
+            self.fill(len);
+            write_all(&self.file, &self.buffer[..len], self.written)?;
+            self.written += len as u64;
+            cost.writes += 1;
+            cost.written_bytes += len as u64;
+        }
+        self.file.fdatasync()?;
+        cost.syncs += 1;
+        if self.written < self.head.size {
+            return Ok(Progress::Going(self.written, self.head.size));
+        }
+        self.file.fsync()?;
+        let extents = self.file.extents()?;
+        self.head.complete = true;
+        self.head.seal_into(&mut self.buffer[..BLOCK]);
+        write_all(&self.file, &self.buffer[..BLOCK], 0)?;
+        self.file.fsync()?;
+        let _ = self.file.drop_cached();
+        Ok(Progress::Done(self.head, extents))
+    }
+
+    fn fill(&mut self, len: usize) {
+        let first = self.written / BLOCK as u64;
+        for (block, number) in self.buffer[..len].chunks_exact_mut(BLOCK).zip(first..) {
+            if number == 0 {
+                self.head.seal_into(block);
+            } else {
+                content::fill(block, Stamp { file: self.head.file, number, generation: 0 }, &mut self.random);
+            }
+        }
+    }
+}
+
+/// How long a slice may take at most, to stay below `rate` bytes a second.
+pub fn pace(rate: Bytes) -> Duration {
+    Duration::from_secs_f64(SLICE as f64 / (rate.get().max(1)) as f64)
+}
+
+fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let n = match file.write_at(bytes, at) {
+            Ok(0) => return Err(Errno::ENOSPC),
+            Err(Errno::EINTR) => continue,
+            other => other?,
+        };
+        bytes = &bytes[n..];
+        at += n as u64;
+    }
+    Ok(())
+}
+
+/// The size that a probe file gets: what is wished, at most 5 % of the free space, whole blocks, and only when the
+/// reserve stays free.
+fn size_for(space: Space, role: Role, wish: Wish) -> Result<u64, Trouble> {
+    let size = wish.size.get().min(space.available / 20) / BLOCK as u64 * BLOCK as u64;
+    let reserve = wish.reserve.map_or((space.total / 20).min(10 << 30), Bytes::get);
+    let name = role.file_name();
+    let free = Bytes::new(space.available);
+    if size < role.minimum().get() {
+        return Err(Trouble::no_space(format!(
+            "no room for the probe file `{name}`: it takes at most 5 % of the {free} free, and at least {}",
+            role.minimum()
+        )));
+    }
+    if space.available - size < reserve {
+        return Err(Trouble::no_space(format!(
+            "no room for the probe file `{name}` of {}: of {free} free, the reserve of {} must stay",
+            Bytes::new(size),
+            Bytes::new(reserve)
+        )));
+    }
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests;
