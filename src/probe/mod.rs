@@ -2,8 +2,10 @@
 //! [`Outcome`]; a failed I/O is a value in it, never an error that unwinds.
 
 mod outcome;
+mod profile;
 
 pub use outcome::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,
     ReadSample, Stage, State, Verdict,
 };
+pub use profile::{Layout, Method, Profile, Row};
