@@ -2,13 +2,16 @@
 //! [`Outcome`]; a failed I/O is a value in it, never an error that unwinds.
 
 pub mod content;
+pub mod heartbeat;
 pub mod home;
 pub mod layout;
 mod outcome;
 mod trouble;
+mod profile;
 
 pub use outcome::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,
     ReadSample, Stage, State, Verdict,
 };
 pub use trouble::{Trouble, state_after};
+pub use profile::{Layout, Method, Profile, Row};

@@ -27,6 +27,8 @@ macro_rules! labels {
     };
 }
 
+pub(super) use labels;
+
 labels! {
     /// The probes of a daemon.
     Probe {
