@@ -3,9 +3,11 @@
 //! Invariant: a buffer that the kernel may still write is never handed out, reused or freed, whatever happens:
 //! an operation that never returns keeps its memory for the life of the process.
 
+mod closed_loop;
 mod durable;
 mod inflight;
 
+pub use closed_loop::{Burst, BurstResult, single};
 pub use durable::{Committed, Durability, commit};
 pub use inflight::{Inflight, Op};
 

@@ -1,17 +1,19 @@
 //! One measurement: a commit, a burst of reads, and the probe files that they need. A probe returns an
 //! [`Outcome`]; a failed I/O is a value in it, never an error that unwinds.
 
+pub mod commit;
 pub mod content;
 pub mod heartbeat;
 pub mod home;
 pub mod layout;
 mod outcome;
-mod trouble;
 mod profile;
+pub mod read;
+mod trouble;
 
 pub use outcome::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,
     ReadSample, Stage, State, Verdict,
 };
-pub use trouble::{Trouble, state_after};
 pub use profile::{Layout, Method, Profile, Row};
+pub use trouble::{Trouble, state_after};
