@@ -229,7 +229,9 @@ impl Planner {
         let waiting = self.tasks.values().any(|t| t.next.is_some_and(|(_, at)| at <= now));
         let tasks = self.tasks.values().filter_map(|task| match (task.when, task.next?) {
             (_, (_, at)) if at > now => Some(at),
-            (When::Every(interval), (slot, _)) => Some(end_of(slot, interval, self.epoch)),
+            (When::Every(interval), (slot, _)) => {
+                Some(end_of(slot, interval, self.epoch)).filter(|end| *end > now)
+            }
             _ => None,
         });
         let first = tasks.min();
