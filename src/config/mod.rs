@@ -1,1 +1,20 @@
-//! (to be written)
+//! The config file: strict YAML in, a [`Plan`] out, before anything is opened. Whatever is wrong becomes one message
+//! that names file, line, path, and the nearest valid word.
+
+mod error;
+mod plan;
+mod raw;
+mod reference;
+mod resolve;
+mod section;
+mod word;
+mod yaml;
+
+pub use error::Error;
+pub use plan::{
+    CommitPlan, EngineChoice, NoStateDirectory, Plan, ReadPlan, TargetPlan, Wait, state_directory,
+};
+pub use reference::reference;
+
+#[cfg(test)]
+mod tests;

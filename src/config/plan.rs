@@ -1,0 +1,189 @@
+//! What is to be probed, and how: everything decided, nothing opened yet.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::io::EngineKind;
+use crate::probe::{Method, Profile};
+use crate::units::{Bytes, Span};
+
+use super::raw::{RawCommit, RawRead};
+use super::{Error, resolve, yaml};
+
+/// All that the daemon was asked to probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// At least one; names are unique.
+    pub targets: Vec<TargetPlan>,
+}
+
+/// One directory or block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetPlan {
+    /// The value of the label `target`: not empty, at most 200 bytes, any characters.
+    pub name: String,
+    /// What is probed; absolute, links not yet resolved.
+    pub path: PathBuf,
+    /// The user's own labels: at most 8, valid names, none of ours.
+    pub labels: BTreeMap<String, String>,
+    /// Where the probe files go instead of below `path`; absolute.
+    pub probe_dir: Option<PathBuf>,
+    /// How reads reach the kernel.
+    pub engine: EngineChoice,
+    /// The commit probe; `None` when it is off. A block device has none, whatever stands here.
+    pub commit: Option<CommitPlan>,
+    /// The read probe; `None` when it is off.
+    pub read: Option<ReadPlan>,
+    /// Space that must stay free; `None`: the smaller of 5 % of the file system and 10 GiB.
+    pub reserve: Option<Bytes>,
+}
+
+/// How commits are probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitPlan {
+    /// Whose commits.
+    pub profile: Profile,
+    /// What makes them durable: the profile's own method unless the file names another.
+    pub method: Method,
+    /// One run in each span of this length.
+    pub interval: Span,
+    /// Size of the commit file, a whole number of MiB.
+    pub file_size: Bytes,
+    /// Whether the file asks for commits, rather than the default: on a block device that is a contradiction to report.
+    pub asked_for: bool,
+}
+
+/// How reads are probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadPlan {
+    /// One run in each span of this length.
+    pub interval: Span,
+    /// How the engine waits for a completion.
+    pub wait: Wait,
+    /// Size of the read file, a whole number of MiB. A block device is read as it is.
+    pub file_size: Bytes,
+}
+
+/// Which engine reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// io_uring where it works, else threads.
+    #[default]
+    Auto,
+    /// io_uring, or, where it cannot be had, threads and a line that says so.
+    Uring,
+    /// Threads.
+    Threads,
+}
+
+impl EngineChoice {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Auto, Self::Uring, Self::Threads];
+
+    /// As config word.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uring => EngineKind::Uring.label(),
+            Self::Threads => EngineKind::Threads.label(),
+        }
+    }
+}
+
+/// How to wait for a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// The kernel wakes us.
+    #[default]
+    Sleep,
+    /// We look at the completion ring for a bounded time first: less of ours in the number, more CPU.
+    Spin,
+}
+
+impl Wait {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Sleep, Self::Spin];
+
+    /// As config word.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::Spin => "spin",
+        }
+    }
+}
+
+impl Plan {
+    /// Reads and resolves a file. `reserved` are the label names that users may not take. Touches nothing but the file.
+    pub fn load(file: &Path, reserved: &[&str]) -> Result<Self, Error> {
+        let shown = file.display().to_string();
+        let text = yaml::read(file, &shown)?;
+        Self::parse(&shown, &text, reserved)
+    }
+
+    /// As [`Plan::load`], from the text of a file that messages call `file`.
+    pub fn parse(file: &str, text: &str, reserved: &[&str]) -> Result<Self, Error> {
+        let raw = yaml::parse(file, text)?;
+        resolve::plan(raw, reserved).map_err(|fault| {
+            Error::new(file, yaml::line_of(text, &fault.at), &fault.at.shown(), &fault.message)
+        })
+    }
+
+    /// Without a config file: one target named `default`, at the directory that [`state_directory`] names.
+    pub fn default_for_state_dir(dir: PathBuf) -> Self {
+        Self { targets: vec![TargetPlan::at("default", dir)] }
+    }
+}
+
+impl TargetPlan {
+    /// A target with every default.
+    pub fn at(name: &str, path: PathBuf) -> Self {
+        Self {
+            name: name.to_owned(),
+            path,
+            labels: BTreeMap::new(),
+            probe_dir: None,
+            engine: EngineChoice::default(),
+            commit: resolve::commit(&RawCommit::default(), false),
+            read: resolve::read(&RawRead::default()),
+            reserve: None,
+        }
+    }
+}
+
+/// There is no place for state: not root, no `$STATE_DIRECTORY`, no usable `$HOME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoStateDirectory;
+
+impl fmt::Display for NoStateDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no directory to probe: $STATE_DIRECTORY and $HOME are not absolute paths; set one of them, or name the \
+             targets in a file and start with --config.file FILE",
+        )
+    }
+}
+
+impl std::error::Error for NoStateDirectory {}
+
+/// The state directory: the first of `$STATE_DIRECTORY` (systemd separates several with colons), else
+/// `/var/lib/diskcanary` for root, else `~/.local/state/diskcanary`. It may not exist yet.
+pub fn state_directory(
+    state: Option<&OsStr>,
+    home: Option<&OsStr>,
+    root: bool,
+) -> Result<PathBuf, NoStateDirectory> {
+    use std::os::unix::ffi::OsStrExt;
+    let absolute = |bytes: &[u8]| bytes.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(bytes)));
+    let first = state.and_then(|list| list.as_bytes().split(|b| *b == b':').next()).and_then(absolute);
+    match (first, root) {
+        (Some(dir), _) => Ok(dir),
+        (None, true) => Ok(PathBuf::from("/var/lib/diskcanary")),
+        (None, false) => home
+            .and_then(|home| absolute(home.as_bytes()))
+            .map(|home| home.join(".local/state/diskcanary"))
+            .ok_or(NoStateDirectory),
+    }
+}

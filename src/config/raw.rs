@@ -1,0 +1,125 @@
+//! The keys of the file as they are written. The doc comments here are `docs/config.md`.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::probe::{Method, Profile};
+use crate::units::{Bytes, Span};
+
+use super::section::Section;
+use super::{EngineChoice, Wait, word};
+
+/// At the top there is one key.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawConfig {
+    /// What to probe: 1 to 256 targets.
+    pub(super) targets: Vec<Section<RawTarget>>,
+}
+
+/// One disk, named by a directory on it or by its block device.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawTarget {
+    /// Value of the label `target` on every series; 1 to 200 bytes, unique in the file.
+    pub(super) name: String,
+    /// An absolute path. A directory names the disk that it is on; the probe files go to `.diskcanary` in it, or, when
+    /// it lies in a database's own directory, to the nearest directory above on the same mount. A block device is
+    /// only read, never written.
+    pub(super) path: String,
+    /// Up to 8 labels of your own on every series of this target. A name that diskcanary or Prometheus uses itself
+    /// is refused.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
+    /// An existing directory, absolute, on the same mount, for the probe files instead of `path`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) probe_dir: Option<String>,
+    /// How reads reach the kernel. `auto` takes io_uring and falls back to threads where there is none; so does
+    /// `io_uring`. Which one is in use, and why, is a metric.
+    #[serde(default, serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
+    #[schemars(schema_with = "word::schema::<EngineChoice>")]
+    pub(super) engine: EngineChoice,
+    /// The commit probe, as a write-ahead log does it: 3 commits back to back in each interval. On a block device it is
+    /// always off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) commit: Option<Section<RawCommit>>,
+    /// The read probe: in each interval a burst of random 4 KiB reads past the page cache, 16 at depth 1 for the latency,
+    /// then 48 at depth 4 for the burst's IOPS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) read: Option<Section<RawRead>>,
+    /// Space that must stay free on the file system when the probe files are made. Without this key: the smaller of
+    /// 5 % of the file system and 10GiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "size")]
+    pub(super) reserve: Option<Bytes>,
+}
+
+/// How commits are probed.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawCommit {
+    /// `false` turns the probe off.
+    pub(super) enabled: bool,
+    /// Whose commits are imitated: block size, place in the file and method.
+    #[serde(serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
+    #[schemars(schema_with = "word::schema::<Profile>")]
+    pub(super) profile: Profile,
+    /// What makes a commit durable. Without this key: the profile's own method.
+    #[serde(deserialize_with = "word::optional", skip_serializing)]
+    #[schemars(schema_with = "word::schema::<Method>")]
+    pub(super) method: Option<Method>,
+    /// One run at a random instant in each span of this length: 100ms to 24h.
+    #[schemars(schema_with = "time")]
+    pub(super) interval: Span,
+    /// Size of the commit file, written once: 4MiB to 16GiB, whole MiB. At most 5 % of the free space is used.
+    #[schemars(schema_with = "size")]
+    pub(super) file_size: Bytes,
+}
+
+impl Default for RawCommit {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            profile: Profile::Overwrite,
+            method: None,
+            interval: Span::seconds(2),
+            file_size: Bytes::mib(64),
+        }
+    }
+}
+
+/// How reads are probed.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawRead {
+    /// `false` turns the probe off.
+    pub(super) enabled: bool,
+    /// One run at a random instant in each span of this length: 100ms to 24h.
+    #[schemars(schema_with = "time")]
+    pub(super) interval: Span,
+    /// `spin` looks at the completion ring for a bounded time before it sleeps: a few microseconds less of our own in
+    /// each latency, for a little more CPU.
+    #[serde(serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
+    #[schemars(schema_with = "word::schema::<Wait>")]
+    pub(super) wait: Wait,
+    /// Size of the read file, written once: 64MiB to 1TiB, whole MiB. At most 5 % of the free space is used. A block
+    /// device needs no file.
+    #[schemars(schema_with = "size")]
+    pub(super) file_size: Bytes,
+}
+
+impl Default for RawRead {
+    fn default() -> Self {
+        Self { enabled: true, interval: Span::seconds(30), wait: Wait::default(), file_size: Bytes::gib(1) }
+    }
+}
+
+fn size(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "size" })
+}
+
+fn time(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "format": "time" })
+}

@@ -1,0 +1,202 @@
+//! Keys to a [`Plan`]: limits, uniqueness, and what contradicts itself.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::probe::{Method, Profile};
+use crate::units::{Bytes, Span};
+
+use super::raw::{RawCommit, RawConfig, RawRead, RawTarget};
+use super::section::Section;
+use super::yaml::Place;
+use super::{CommitPlan, Plan, ReadPlan, TargetPlan};
+
+const MOST_TARGETS: usize = 256;
+const LONGEST_NAME: usize = 200;
+const MOST_LABELS: usize = 8;
+const LONGEST_VALUE: usize = 1024;
+const LONGEST_PATH: usize = 4095;
+const SHORTEST_INTERVAL: Span = Span::millis(100);
+const LONGEST_INTERVAL: Span = Span::seconds(86_400);
+const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
+const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) at: Place,
+    pub(super) message: String,
+}
+
+fn fault<T>(at: Place, message: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { at, message: message.into() })
+}
+
+/// The plan, or the first thing that is wrong.
+pub(super) fn plan(raw: RawConfig, reserved: &[&str]) -> Result<Plan, Fault> {
+    let at = Place::default().key("targets");
+    match raw.targets.len() {
+        0 => return fault(at, "names no target; write at least one, with `name` and `path`"),
+        n if n > MOST_TARGETS => {
+            return fault(at, format!("names {n} targets; at most {MOST_TARGETS} are probed"));
+        }
+        _ => {}
+    }
+    let mut targets = Vec::with_capacity(raw.targets.len());
+    for (n, Section(raw)) in raw.targets.into_iter().enumerate() {
+        let here = at.index(n);
+        let target = target(raw, &here, reserved)?;
+        unlike_others(&target, &targets, &here)?;
+        targets.push(target);
+    }
+    Ok(Plan { targets })
+}
+
+fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, Fault> {
+    let name_at = at.key("name");
+    if raw.name.trim().is_empty() {
+        return fault(name_at, "is empty; it is the value of the label `target`");
+    }
+    if raw.name.len() > LONGEST_NAME {
+        return fault(
+            name_at,
+            format!("is {} bytes long; at most {LONGEST_NAME} are allowed", raw.name.len()),
+        );
+    }
+    labels(&raw.labels, &at.key("labels"), reserved)?;
+    let path = absolute(&raw.path, at.key("path"))?;
+    let probe_dir = raw.probe_dir.map(|dir| absolute(&dir, at.key("probe_dir"))).transpose()?;
+    let asked_for = raw.commit.is_some();
+    let raw_commit = raw.commit.unwrap_or_default().0;
+    let raw_read = raw.read.unwrap_or_default().0;
+    check_commit(&raw_commit, &at.key("commit"))?;
+    check_read(&raw_read, &at.key("read"))?;
+    if !raw_commit.enabled && !raw_read.enabled {
+        return fault(
+            at.clone(),
+            "has both `commit` and `read` off, so nothing is probed; take the target out",
+        );
+    }
+    Ok(TargetPlan {
+        name: raw.name,
+        path,
+        labels: raw.labels,
+        probe_dir,
+        engine: raw.engine,
+        commit: commit(&raw_commit, asked_for),
+        read: read(&raw_read),
+        reserve: raw.reserve,
+    })
+}
+
+/// The commit probe; `None` when it is off.
+pub(super) fn commit(raw: &RawCommit, asked_for: bool) -> Option<CommitPlan> {
+    raw.enabled.then(|| CommitPlan {
+        profile: raw.profile,
+        method: raw.method.unwrap_or(raw.profile.row().method),
+        interval: raw.interval,
+        file_size: raw.file_size,
+        asked_for,
+    })
+}
+
+/// The read probe; `None` when it is off.
+pub(super) fn read(raw: &RawRead) -> Option<ReadPlan> {
+    raw.enabled.then(|| ReadPlan { interval: raw.interval, wait: raw.wait, file_size: raw.file_size })
+}
+
+fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {
+    interval(raw.interval, at)?;
+    file_size(raw.file_size, COMMIT_FILE, at)?;
+    match raw.method {
+        Some(method) if raw.profile == Profile::Odsync && method != Method::ODsync => fault(
+            at.key("method"),
+            format!(
+                "`{method}` contradicts the profile `odsync`; write `profile: overwrite` with this method"
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn check_read(raw: &RawRead, at: &Place) -> Result<(), Fault> {
+    interval(raw.interval, at)?;
+    file_size(raw.file_size, READ_FILE, at)
+}
+
+fn interval(span: Span, at: &Place) -> Result<(), Fault> {
+    if (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&span) {
+        return Ok(());
+    }
+    fault(
+        at.key("interval"),
+        format!("`{span}` is out of range; write a time from {SHORTEST_INTERVAL} to 24h"),
+    )
+}
+
+fn file_size(size: Bytes, (least, most): (Bytes, Bytes), at: &Place) -> Result<(), Fault> {
+    if !(least..=most).contains(&size) {
+        return fault(
+            at.key("file_size"),
+            format!("`{size}` is out of range; write a size from {least} to {most}"),
+        );
+    }
+    if !size.get().is_multiple_of(Bytes::mib(1).get()) {
+        let whole = Bytes::mib(size.get() >> 20);
+        return fault(
+            at.key("file_size"),
+            format!("{} bytes are not a whole number of MiB; write `{whole}`", size.get()),
+        );
+    }
+    Ok(())
+}
+
+fn absolute(path: &str, at: Place) -> Result<PathBuf, Fault> {
+    if path.len() > LONGEST_PATH || path.contains('\0') {
+        return fault(at, format!("is no path: longer than {LONGEST_PATH} bytes, or with a zero byte in it"));
+    }
+    if !Path::new(path).is_absolute() {
+        return fault(at, format!("`{path}` is not absolute; write the whole path, from `/` on"));
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn labels(labels: &BTreeMap<String, String>, at: &Place, reserved: &[&str]) -> Result<(), Fault> {
+    if labels.len() > MOST_LABELS {
+        return fault(at.clone(), format!("has {} labels; at most {MOST_LABELS} are allowed", labels.len()));
+    }
+    for (name, value) in labels {
+        let here = at.key(name);
+        let mut bytes = name.bytes();
+        let valid = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+            && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if !valid {
+            return fault(here, "is no label name; write letters, digits and `_`, and no digit first");
+        }
+        if name.starts_with("__") || reserved.contains(&name.as_str()) {
+            return fault(here, "is a name that diskcanary or Prometheus uses itself; choose another");
+        }
+        if value.is_empty() || value.len() > LONGEST_VALUE {
+            return fault(here, format!("must have a value of 1 to {LONGEST_VALUE} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// Two targets with one name would be one series; two in one directory would lock each other out.
+fn unlike_others(target: &TargetPlan, others: &[TargetPlan], at: &Place) -> Result<(), Fault> {
+    let place = |t: &TargetPlan| t.probe_dir.clone().unwrap_or_else(|| t.path.clone());
+    for (n, other) in others.iter().enumerate() {
+        if other.name == target.name {
+            return fault(at.key("name"), format!("`{}` is the name of targets[{n}] already", target.name));
+        }
+        if place(other) == place(target) {
+            let key = if target.probe_dir.is_some() { "probe_dir" } else { "path" };
+            return fault(
+                at.key(key),
+                format!("`{}` is probed by targets[{n}] (`{}`) already", place(target).display(), other.name),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Words that a key accepts, and the nearest one to a word that it does not.
+
+use std::borrow::Cow;
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
+
+use crate::probe::{Method, Profile};
+
+use super::{EngineChoice, Wait};
+
+/// A value that stands in the config as one of a few words.
+pub(super) trait Word: Copy + 'static {
+    /// All of them.
+    const ALL: &'static [Self];
+
+    /// As it is written.
+    fn label(self) -> &'static str;
+}
+
+macro_rules! words {
+    ($($name:ty),*) => {$(
+        impl Word for $name {
+            const ALL: &'static [Self] = <$name>::ALL;
+
+            fn label(self) -> &'static str {
+                <$name>::label(self)
+            }
+        }
+    )*};
+}
+
+words!(Profile, Method, EngineChoice, Wait);
+
+/// For `#[serde(serialize_with)]`.
+pub(super) fn serialize<T: Word, S: Serializer>(word: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(word.label())
+}
+
+/// For `#[serde(deserialize_with)]`.
+pub(super) fn deserialize<'de, T: Word, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    let text = Cow::<str>::deserialize(from)?;
+    T::ALL.iter().copied().find(|word| word.label() == text).ok_or_else(|| {
+        let valid: Vec<_> = T::ALL.iter().map(|word| word.label()).collect();
+        D::Error::custom(format!(
+            "unknown word `{text}`{} valid words: {}",
+            hint(&text, &valid),
+            listed(&valid)
+        ))
+    })
+}
+
+/// As [`deserialize`], for a key that may be left out.
+pub(super) fn optional<'de, T: Word, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    deserialize(from).map(Some)
+}
+
+/// For `#[schemars(schema_with)]`.
+pub(super) fn schema<T: Word>(_: &mut SchemaGenerator) -> Schema {
+    let labels: Vec<_> = T::ALL.iter().map(|word| word.label()).collect();
+    json_schema!({ "enum": labels })
+}
+
+/// `; did you mean …?` when one of the valid words is near, else `;`: a list of them follows.
+pub(super) fn hint(word: &str, valid: &[&str]) -> String {
+    let word: String = word.chars().take(64).collect::<String>().to_lowercase().replace('-', "_");
+    let furthest = 1 + word.chars().count() / 4;
+    valid
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= furthest)
+        .min()
+        .map(|(_, nearest)| format!("; did you mean `{nearest}`?"))
+        .unwrap_or_else(|| ";".to_owned())
+}
+
+/// `a`, `b`, `c`.
+pub(super) fn listed(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_near_word_is_offered() {
+        let valid = ["interval", "file_size", "wait"];
+        assert_eq!(hint("intervall", &valid), "; did you mean `interval`?");
+        assert_eq!(hint("File-Size", &valid), "; did you mean `file_size`?");
+        assert_eq!(hint("iodedepth", &valid), ";");
+        assert_eq!(hint("", &valid), ";");
+        assert_eq!(hint(&"interval".repeat(100_000), &valid), ";");
+    }
+}
