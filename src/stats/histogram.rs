@@ -1,0 +1,159 @@
+//! HDR histograms that no value can break.
+
+use hdrhistogram::Counter;
+use hdrhistogram::Histogram as Hdr;
+
+/// The largest value told apart: one hour. Longer ones are counted as that, and counted apart.
+const HIGHEST: u64 = 3_600_000_000_000;
+
+/// A histogram of nanoseconds from 1 ns to 1 h, with the exact sum, minimum and maximum beside it.
+#[derive(Clone, Debug)]
+pub struct Histogram<C: Counter = u64> {
+    // `None` only if the crate refuses our constant bounds, which a test excludes.
+    cells: Option<Hdr<C>>,
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+    overflow: u64,
+}
+
+impl Histogram<u64> {
+    /// Three digits (0.1 %): for single runs.
+    pub fn fine() -> Self {
+        Self::with_digits(3)
+    }
+}
+
+impl Histogram<u32> {
+    /// Two digits (1 %) in cells of 32 bits, about 18 KiB: for series that live as long as the daemon. A cell that is full stays
+    /// full.
+    pub fn coarse() -> Self {
+        Self::with_digits(2)
+    }
+}
+
+impl<C: Counter> Histogram<C> {
+    fn with_digits(digits: u8) -> Self {
+        Self {
+            cells: Hdr::new_with_bounds(1, HIGHEST, digits).ok(),
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+            overflow: 0,
+        }
+    }
+
+    /// Counts a sample. Above one hour it lands in the last cell and in [`Histogram::overflow`]; sum and maximum stay true.
+    pub fn record(&mut self, nanos: u64) {
+        if let Some(cells) = &mut self.cells {
+            cells.saturating_record(nanos.min(HIGHEST));
+        }
+        self.count += 1;
+        self.sum += u128::from(nanos);
+        self.min = self.min.min(nanos);
+        self.max = self.max.max(nanos);
+        self.overflow += u64::from(nanos > HIGHEST);
+    }
+
+    /// How many samples.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their exact sum in nanoseconds.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// How many of them took more than an hour.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// The exact least, `None` when empty.
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// The exact greatest, `None` when empty.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The exact mean, `None` when empty.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// The q-quantile by nearest rank, to the histogram's digits and never outside of `[min, max]`; `None` when
+    /// empty. `q` outside of [0, 1] is taken as its nearer end, NaN as 0.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let (min, max) = (self.min()?, self.max()?);
+        let q = if q.is_nan() { 0.0 } else { q.clamp(0.0, 1.0) };
+        if q >= 1.0 {
+            return Some(max);
+        }
+        Some(self.cells.as_ref().map_or(max, |cells| cells.value_at_quantile(q)).clamp(min, max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn empty_has_no_numbers() {
+        let h = Histogram::fine();
+        assert_eq!((h.quantile(0.5), h.min(), h.max(), h.mean()), (None, None, None, None));
+    }
+
+    #[test]
+    fn a_coarse_one_is_small() {
+        let h = Histogram::coarse();
+        assert!(h.cells.unwrap().distinct_values() * 4 <= 20 * 1024);
+    }
+
+    #[test]
+    fn two_hours_do_not_break_it() {
+        let mut h = Histogram::coarse();
+        h.record(2 * HIGHEST);
+        h.record(u64::MAX);
+        h.record(0);
+        assert_eq!((h.overflow(), h.max(), h.min()), (2, Some(u64::MAX), Some(0)));
+        assert!(h.quantile(0.9).unwrap() >= HIGHEST);
+        assert_eq!(h.sum(), u128::from(u64::MAX) + 2 * u128::from(HIGHEST));
+    }
+
+    fn check<C: Counter>(
+        mut h: Histogram<C>,
+        mut samples: Vec<u64>,
+        error: f64,
+    ) -> Result<(), TestCaseError> {
+        samples.iter().for_each(|s| h.record(*s));
+        samples.sort_unstable();
+        let mut last = 0;
+        for thousandths in [0, 500, 900, 990, 999, 1000] {
+            let value = h.quantile(thousandths as f64 / 1000.0).unwrap();
+            let exact = samples[super::super::nearest_rank(samples.len(), thousandths)];
+            prop_assert!(value >= last && value <= h.max().unwrap() && value >= h.min().unwrap());
+            let near = (value as f64 - exact as f64).abs() <= exact as f64 * error + 1.0;
+            prop_assert!(near, "{thousandths}: {value} is not near {exact}");
+            last = value;
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_near_ordered_and_within(
+            samples in proptest::collection::vec((0u32..40, 0u64..HIGHEST).prop_map(|(s, v)| v >> s), 1..300),
+        ) {
+            check(Histogram::fine(), samples.clone(), 0.001)?;
+            check(Histogram::coarse(), samples, 0.01)?;
+        }
+    }
+}
