@@ -3,8 +3,15 @@
 //! Invariant: a buffer that the kernel may still write is never handed out, reused or freed, whatever happens:
 //! an operation that never returns keeps its memory for the life of the process.
 
+mod blocking;
+mod choice;
+mod fake;
 mod inflight;
+mod threads;
+mod uring;
 
+pub use choice::{Opened, Reason, SinglePath, Wait, Wish, open};
+pub use fake::{Fake, Gate, Script, Step};
 pub use inflight::{Inflight, Op};
 
 use std::fmt;
@@ -42,6 +49,24 @@ pub struct Request {
     pub offset: u64,
     /// How many bytes, at most the engine's block size.
     pub len: u32,
+}
+
+impl Request {
+    /// What an engine refuses before the kernel sees it.
+    fn check(self, depth: u16, block: u32, writable: bool) -> Result<(), Errno> {
+        if self.slot >= depth || self.len > block {
+            return Err(Errno::EINVAL);
+        }
+        if self.direction == Direction::Write && !writable {
+            return Err(Errno::EBADF);
+        }
+        Ok(())
+    }
+
+    /// The completion of a request that never reached the kernel.
+    fn refused(self, now: Tick, errno: Errno) -> Completion {
+        Completion { slot: self.slot, submitted: now, completed: now, result: Err(errno), retries: 0 }
+    }
 }
 
 /// An operation that came back.

@@ -1,0 +1,48 @@
+//! One operation by a blocking system call.
+
+use std::os::fd::BorrowedFd;
+
+use super::{Completion, Direction, MOST_RETRIES, Request, Source};
+use crate::clock;
+use crate::sys::Errno;
+
+impl Source {
+    /// Whether it may be written to.
+    pub(super) fn writable(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::File(file) => file.fd(),
+            Self::Device(device) => device.fd(),
+        }
+    }
+
+    fn transfer(&self, direction: Direction, block: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        match (self, direction) {
+            (Self::File(file), Direction::Read) => file.read_at(block, offset),
+            (Self::File(file), Direction::Write) => file.write_at(block, offset),
+            (Self::Device(device), Direction::Read) => device.read_at(block, offset),
+            (Self::Device(_), Direction::Write) => Err(Errno::EBADF),
+        }
+    }
+
+    /// Carries out `request` with `buffer`, stamped right before and right after the system call.
+    pub(super) fn run(&self, request: Request, buffer: &mut [u8]) -> Completion {
+        let block = &mut buffer[..request.len as usize];
+        let mut retries = 0;
+        let submitted = clock::now();
+        let answer = loop {
+            match self.transfer(request.direction, block, request.offset) {
+                Err(Errno::EAGAIN) if retries < MOST_RETRIES => retries += 1,
+                Err(Errno::EINTR) => {}
+                answer => break answer,
+            }
+        };
+        let completed = clock::now();
+        // No more than `len`, which is a u32, can have been transferred.
+        let result = answer.map(|bytes| bytes as u32);
+        Completion { slot: request.slot, submitted, completed, result, retries }
+    }
+}

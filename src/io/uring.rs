@@ -1,0 +1,185 @@
+//! The engine over a ring (io_uring).
+
+use std::time::Duration;
+
+use super::{Completion, Direction, Engine, EngineKind, MOST_RETRIES, Request, SinglePath, Source, Wait};
+use crate::clock::{self, Tick};
+use crate::sys::{Delivery, Errno, Ring, RingFailure, Transfer, answers_without_waiting};
+
+/// How long a spinning wait polls before it sleeps. To be woken costs a few microseconds: after a millisecond
+/// that is less than a hundredth of what is measured, and polling on would only burn a CPU.
+const SPIN_FOR: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+pub(super) struct Uring {
+    ring: Ring,
+    source: Source,
+    single: SinglePath,
+    wait: Wait,
+    block: u32,
+    out: Vec<Option<Out>>,
+    outstanding: u16,
+}
+
+/// An operation that was submitted and not reaped.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    request: Request,
+    submitted: Tick,
+    retries: u16,
+}
+
+impl Uring {
+    /// Gives the source back when there is no ring.
+    pub(super) fn open(
+        source: Source,
+        depth: u16,
+        block: u32,
+        wait: Wait,
+    ) -> Result<Self, (Source, RingFailure)> {
+        let delivery = match wait {
+            Wait::Sleep => Delivery::WhenAsked,
+            Wait::Spin => Delivery::Anytime,
+        };
+        let mut ring = match Ring::new(source.fd(), depth, block, delivery) {
+            Ok(ring) => ring,
+            Err(failure) => return Err((source, failure)),
+        };
+        let ring_is_quickest =
+            ring.buffer(0).is_some_and(|block| answers_without_waiting(source.fd(), block));
+        let single = if ring_is_quickest { SinglePath::Ring } else { SinglePath::Pread };
+        let out = vec![None; usize::from(depth)];
+        Ok(Self { ring, source, single, wait, block, out, outstanding: 0 })
+    }
+
+    pub(super) fn single_path(&self) -> SinglePath {
+        self.single
+    }
+
+    fn check(&self, request: Request) -> Result<(), Errno> {
+        request.check(self.depth(), self.block, self.source.writable())?;
+        if self.out[usize::from(request.slot)].is_some() { Err(Errno::EBUSY) } else { Ok(()) }
+    }
+
+    fn push(&mut self, request: Request) -> Result<(), Errno> {
+        let transfer = match request.direction {
+            Direction::Read => Transfer::Read,
+            Direction::Write => Transfer::Write,
+        };
+        self.ring.push(transfer, request.slot, request.offset, request.len)
+    }
+
+    /// Remembers what was pushed.
+    fn note(&mut self, request: Request, submitted: Tick) {
+        self.out[usize::from(request.slot)] = Some(Out { request, submitted, retries: 0 });
+        self.outstanding += 1;
+    }
+
+    /// Waits until something is back: how many, and the instant at which that was seen. An error says that the
+    /// ring is lost.
+    fn wait_for_some(&mut self) -> Result<(usize, Tick), Errno> {
+        if self.wait == Wait::Spin {
+            self.ring.submit()?;
+            let end = clock::now() + SPIN_FOR;
+            while self.ring.ready() == 0 && clock::now() < end {
+                std::hint::spin_loop();
+            }
+        }
+        self.ring.wait()?;
+        Ok((self.ring.ready(), clock::now()))
+    }
+
+    /// Takes the `ready` completions that were seen at `now`. An answer of `EAGAIN` goes out again and is not back.
+    fn drain(&mut self, ready: usize, now: Tick, mut done: impl FnMut(Completion)) {
+        for _ in 0..ready {
+            let Some((slot, result)) = self.ring.take() else { break };
+            let Some(mut out) = self.out[usize::from(slot)].take() else { continue };
+            if result == Err(Errno::EAGAIN) && out.retries < MOST_RETRIES && self.push(out.request).is_ok() {
+                out.retries += 1;
+                self.out[usize::from(slot)] = Some(out);
+                continue;
+            }
+            self.outstanding -= 1;
+            let Out { submitted, retries, .. } = out;
+            done(Completion { slot, submitted, completed: now, result, retries });
+        }
+        // Should the ring be lost over this, the next wait says so.
+        let _ = self.ring.submit();
+    }
+
+    /// Waits for at least one completion. When the ring is lost, all that is out ends with the reason, while
+    /// the ring keeps its memory.
+    fn collect(&mut self, mut done: impl FnMut(Completion)) {
+        let mut came = false;
+        while self.outstanding > 0 && !came {
+            match self.wait_for_some() {
+                Ok((ready, now)) => self.drain(ready, now, |completion| {
+                    came = true;
+                    done(completion);
+                }),
+                Err(errno) => self.give_up(errno, &mut done),
+            }
+        }
+    }
+
+    fn give_up(&mut self, errno: Errno, mut done: impl FnMut(Completion)) {
+        let now = clock::now();
+        for out in self.out.iter_mut().filter_map(Option::take) {
+            let Out { request, submitted, retries } = out;
+            done(Completion { slot: request.slot, submitted, completed: now, result: Err(errno), retries });
+        }
+        self.outstanding = 0;
+    }
+}
+
+impl Engine for Uring {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Uring
+    }
+
+    fn depth(&self) -> u16 {
+        self.out.len() as u16
+    }
+
+    fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+
+    fn buffer(&mut self, slot: u16) -> Option<&mut [u8]> {
+        self.ring.buffer(slot)
+    }
+
+    fn submit(&mut self, request: Request) -> Result<(), Errno> {
+        self.check(request)?;
+        let submitted = clock::now();
+        self.push(request)?;
+        self.ring.submit()?;
+        self.note(request, submitted);
+        Ok(())
+    }
+
+    fn reap(&mut self, done: &mut Vec<Completion>) {
+        self.collect(|completion| done.push(completion));
+    }
+
+    fn single(&mut self, request: Request) -> Completion {
+        let refusal = if self.outstanding > 0 { Err(Errno::EBUSY) } else { self.check(request) };
+        if let Err(errno) = refusal {
+            return request.refused(clock::now(), errno);
+        }
+        if self.single == SinglePath::Pread
+            && let Some(buffer) = self.ring.buffer(request.slot)
+        {
+            return self.source.run(request, buffer);
+        }
+        let submitted = clock::now();
+        if let Err(errno) = self.push(request) {
+            return request.refused(submitted, errno);
+        }
+        // The entry into the kernel that hands it over waits for it too.
+        self.note(request, submitted);
+        let mut single = request.refused(submitted, Errno::EIO);
+        self.collect(|completion| single = completion);
+        single
+    }
+}

@@ -1,0 +1,79 @@
+use std::os::fd::AsFd;
+
+use super::*;
+
+fn file() -> std::fs::File {
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &[7; 8192]).unwrap();
+    file
+}
+
+fn ring(file: &std::fs::File, delivery: Delivery) -> Ring {
+    Ring::new(file.as_fd(), 4, 4096, delivery).unwrap()
+}
+
+#[test]
+fn a_slot_is_free_only_when_its_operation_was_taken() {
+    for delivery in [Delivery::WhenAsked, Delivery::Anytime] {
+        let file = file();
+        let mut ring = ring(&file, delivery);
+        ring.push(Transfer::Read, 2, 4096, 4096).unwrap();
+        assert_eq!(ring.buffer(2), None);
+        assert!(ring.buffer(1).is_some() && ring.buffer(4).is_none());
+        assert_eq!(ring.push(Transfer::Read, 2, 0, 512), Err(Errno::EBUSY));
+        assert_eq!(ring.push(Transfer::Read, 4, 0, 512), Err(Errno::EINVAL));
+        assert_eq!(ring.push(Transfer::Read, 1, 0, 4097), Err(Errno::EINVAL));
+        ring.wait().unwrap();
+        assert!(ring.buffer(2).is_none(), "back, but not taken");
+        assert_eq!(ring.take(), Some((2, Ok(4096))));
+        assert_eq!(ring.take(), None);
+        assert_eq!(ring.buffer(2).unwrap(), [7; 4096]);
+    }
+}
+
+#[test]
+fn a_source_and_buffers_that_are_not_registered_do_as_well() {
+    let file = file();
+    let mut ring = ring(&file, Delivery::WhenAsked);
+    ring.ring.submitter().unregister_files().unwrap();
+    let _ = ring.ring.submitter().unregister_buffers();
+    ring.source = ManuallyDrop::new(Handle::Descriptor(setup::duplicate(file.as_fd()).unwrap()));
+    ring.registered_buffers = false;
+    ring.buffer(0).unwrap().fill(9);
+    ring.push(Transfer::Write, 0, 4096, 4096).unwrap();
+    ring.submit().unwrap();
+    ring.wait().unwrap();
+    assert_eq!(ring.take(), Some((0, Ok(4096))));
+    ring.push(Transfer::Read, 1, 4096, 4096).unwrap();
+    ring.wait().unwrap();
+    assert_eq!(ring.take(), Some((1, Ok(4096))));
+    assert_eq!(ring.buffer(1).unwrap(), [9; 4096]);
+}
+
+#[test]
+fn a_lost_ring_says_so_and_frees_nothing() {
+    let file = file();
+    let mut ring = ring(&file, Delivery::WhenAsked);
+    ring.push(Transfer::Read, 0, 0, 4096).unwrap();
+    ring.lost = Some(Errno::EPERM);
+    assert_eq!(ring.wait(), Err(Errno::EPERM));
+    assert_eq!(ring.push(Transfer::Read, 1, 0, 4096), Err(Errno::EPERM));
+    assert_eq!(ring.buffer(0), None);
+}
+
+#[test]
+fn a_completion_of_an_earlier_operation_frees_nothing() {
+    let file = file();
+    let mut ring = ring(&file, Delivery::WhenAsked);
+    ring.push(Transfer::Read, 0, 0, 4096).unwrap();
+    ring.slots[0].generation += 1;
+    ring.wait().unwrap();
+    assert_eq!(ring.take(), None);
+    assert_eq!(ring.buffer(0), None);
+}
+
+#[test]
+fn a_failure_says_what_and_where() {
+    let failure = RingFailure { step: RingStep::Setup, errno: Errno::EPERM };
+    assert!(failure.to_string().starts_with("EPERM (Operation not permitted) at set-up; a container"));
+}
