@@ -18,4 +18,6 @@ pub use dir::{Dir, EntryKind, Space};
 pub use errno::Errno;
 pub use file::{Alignment, Extents, File, FileStat};
 pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
-pub use text::{Kind, Metadata, entries, metadata, read_link, read_text, resolve_links};
+pub use text::{
+    Kind, Metadata, entries, metadata, read_bytes, read_link, read_text, resolve_links, some_entries,
+};
