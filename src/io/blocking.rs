@@ -12,10 +12,27 @@ impl Source {
         matches!(self, Self::File(_))
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    /// The descriptor.
+    pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::File(file) => file.fd(),
             Self::Device(device) => device.fd(),
+        }
+    }
+
+    /// One `pread`: how many bytes came, which may be fewer than asked for.
+    pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        match self {
+            Self::File(file) => file.read_at(into, offset),
+            Self::Device(device) => device.read_at(into, offset),
+        }
+    }
+
+    /// Another handle on the same open file.
+    pub fn duplicate(&self) -> Result<Self, Errno> {
+        match self {
+            Self::File(file) => Ok(Self::File(file.duplicate()?)),
+            Self::Device(device) => Ok(Self::Device(device.duplicate()?)),
         }
     }
 

@@ -10,6 +10,7 @@ mod outcome;
 mod profile;
 pub mod read;
 mod trouble;
+pub mod truth;
 
 pub use outcome::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,

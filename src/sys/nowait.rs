@@ -25,3 +25,9 @@ pub fn answers_without_waiting(fd: BorrowedFd<'_>, block: &mut [u8]) -> bool {
 fn refused(errno: Raw) -> bool {
     errno == Raw::OPNOTSUPP || errno == Raw::NOSYS
 }
+
+/// One read that is answered only from what needs no waiting (`RWF_NOWAIT`): `EAGAIN` when the disk would have to be asked,
+/// `EOPNOTSUPP` where that cannot be told.
+pub fn read_without_waiting(fd: BorrowedFd<'_>, into: &mut [u8], offset: u64) -> Result<usize, super::Errno> {
+    Ok(preadv2(fd, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT)?)
+}

@@ -13,11 +13,22 @@ use super::Errno;
 const LONGEST: u64 = 4 << 20;
 
 /// Reads a small text file, at most 4 MiB of it. Bytes that are not UTF-8 become `�`.
-#[allow(clippy::disallowed_methods, reason = "this is the door")]
 pub fn read_text(path: &Path) -> Result<String, Errno> {
+    Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
+}
+
+/// Reads a small binary file, at most 4 MiB of it.
+#[allow(clippy::disallowed_methods, reason = "this is the door")]
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Errno> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
+}
+
+/// At most `limit` names of a directory, in the order in which it holds them: a bounded look into a directory
+/// that may have millions.
+pub fn some_entries(path: &Path, limit: usize) -> Result<Vec<OsString>, Errno> {
+    fs::read_dir(path)?.take(limit).map(|entry| Ok(entry?.file_name())).collect()
 }
 
 /// The names in a directory, sorted.
