@@ -6,7 +6,7 @@ use super::heartbeat::{Heartbeat, starved};
 use super::layout::Head;
 use super::{Burst, Failure, Fault, Finding, Invalid, Outcome, Phase, Probe, ReadSample, Stage, Verdict};
 use crate::clock::Tick;
-use crate::io::{self, Completion, Engine, Inflight};
+use crate::io::{self, Completion, Engine, EngineKind, Inflight};
 use crate::sys::{Errno, SchedWait};
 
 /// Reads at depth 1 in a run.
@@ -53,6 +53,11 @@ impl ReadProbe {
     /// Reads through `engine`, which has [`SLOTS`] slots of one block.
     pub fn new(engine: Box<dyn Engine>, expect: Expect, random: fastrand::Rng) -> Self {
         Self { engine, expect, burst: io::Burst::new(DEPTH, BLOCK as u32), random, wait: SchedWait::open() }
+    }
+
+    /// The engine in use.
+    pub fn engine(&self) -> EngineKind {
+        self.engine.kind()
     }
 
     /// One run. The caller stamps its end.

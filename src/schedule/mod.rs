@@ -1,6 +1,10 @@
 //! When each probe runs, and the threads that run them: a pure planner that says what is to start now, and the lanes, one
 //! thread per target and direction, that do what may never return.
 
+mod lane;
 mod plan;
+pub mod reader;
+pub mod writer;
 
+pub use lane::{CommitSpec, Context, Job, Lane, ReadSpec, Report, Spec};
 pub use plan::{DEVICE_BUSY, Decision, LaneId, Planner, Start, TaskId, When};

@@ -1,0 +1,249 @@
+//! The lane that writes: finds the target, owns our directory there, lays out the probe files, and commits. A frozen file
+//! system stops this lane and no other.
+
+use std::path::PathBuf;
+
+use super::lane::{CommitSpec, Context, Job, Lane, Report, Worker};
+use crate::clock;
+use crate::io::{Durability, Op};
+use crate::probe::commit::{COMMITS, CommitProbe};
+use crate::probe::home::Home;
+use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
+use crate::probe::truth::{self, Total, Underneath};
+use crate::probe::{Cost, Failure, Outcome, Stage, State, Trouble};
+use crate::sys::{Direct, Errno};
+use crate::target::{self, Kind, Refusal, Target};
+
+/// What a look at the target found.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The target, resolved.
+    pub target: Target,
+    /// Our directory; `None` for a block device, where nothing is written.
+    pub home: Option<PathBuf>,
+    /// Why our directory is not below the target's path.
+    pub note: Option<String>,
+    /// The commit file; `None` when the probe is off.
+    pub commits: Option<FileState>,
+    /// The read file; `None` when the probe is off.
+    pub reads: Option<FileState>,
+}
+
+/// What a probe file is.
+#[derive(Clone, Debug)]
+pub enum FileState {
+    /// Complete.
+    Ready(Head),
+    /// To be laid out.
+    Lay,
+    /// Neither: why.
+    Trouble(Trouble),
+}
+
+/// The writing lane of a target.
+pub fn spawn(context: Context, report: impl Fn(Report) + Send + 'static) -> Result<Lane, Errno> {
+    Lane::spawn("write", move || Writer::new(context.clone()), report)
+}
+
+struct Writer {
+    context: Context,
+    random: fastrand::Rng,
+    target: Option<Target>,
+    home: Option<Home>,
+    layout: Option<Layout>,
+    commits: Option<CommitProbe>,
+    /// A commit was not made durable: what the file holds is not known.
+    suspect: bool,
+}
+
+impl Worker for Writer {
+    fn work(&mut self, job: Job) -> Report {
+        match job {
+            Job::Prepare => match self.prepare() {
+                Ok(prepared) => Report::Prepared(Box::new(prepared)),
+                Err(trouble) => Report::Failed(trouble),
+            },
+            Job::Layout(role) => self.lay(role).unwrap_or_else(Report::Failed),
+            Job::Commit { planned } => self.commit(planned),
+            Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. } => Report::Failed(not_here()),
+        }
+    }
+}
+
+impl Writer {
+    fn new(context: Context) -> Self {
+        let random = fastrand::Rng::with_seed(context.seed ^ clock::now().nanos());
+        Self { context, random, target: None, home: None, layout: None, commits: None, suspect: false }
+    }
+
+    fn prepare(&mut self) -> Result<Prepared, Trouble> {
+        (self.commits, self.layout, self.home) = (None, None, None);
+        self.context.inflight.begin(Op::Open, clock::now());
+        let found = self.find();
+        self.context.inflight.end(Op::Open);
+        let (target, place) = found?;
+        let Some(place) = place else {
+            return Ok(Prepared { target, home: None, note: None, commits: None, reads: None });
+        };
+        let home = Home::open(&place.dir, &self.context.inflight, clock::now())?;
+        let spec = self.context.spec.clone();
+        self.context.inflight.begin(Op::Open, clock::now());
+        let commits = spec.commit.map(|commit| self.look_at_commits(&home, commit));
+        let wish = |size| Wish { size, reserve: spec.reserve };
+        let reads = spec.read.map(|read| state(layout::look(&home, Role::Reads, wish(read.file_size))));
+        self.context.inflight.end(Op::Open);
+        let path = home.path().to_owned();
+        (self.home, self.target) = (Some(home), Some(target.clone()));
+        Ok(Prepared { target, home: Some(path), note: place.note, commits, reads })
+    }
+
+    fn find(&self) -> Result<(Target, Option<target::Place>), Trouble> {
+        let spec = &self.context.spec;
+        let target = target::resolve(&spec.path, &self.context.roots).map_err(|e| unresolved(&e))?;
+        if target.kind == Kind::BlockDevice {
+            return Ok((target, None));
+        }
+        let place = target::place(&target, spec.probe_dir.as_deref(), &self.context.roots)
+            .map_err(|e| refused(&e))?;
+        Ok((target, Some(place)))
+    }
+
+    fn look_at_commits(&mut self, home: &Home, spec: CommitSpec) -> FileState {
+        let wish = Wish { size: spec.file_size, reserve: self.context.spec.reserve };
+        match layout::look(home, Role::Commits, wish) {
+            Ok(Found::Ready(_)) if self.suspect => FileState::Lay,
+            Ok(Found::Ready(head)) => match self.open_commits(home, head, spec) {
+                Ok(()) => FileState::Ready(head),
+                Err(trouble) => FileState::Trouble(trouble),
+            },
+            other => state(other),
+        }
+    }
+
+    fn open_commits(&mut self, home: &Home, head: Head, spec: CommitSpec) -> Result<(), Trouble> {
+        let random = self.random.fork();
+        let probe = CommitProbe::open(home, head, spec.profile.row(), Some(spec.method), COMMITS, random)?;
+        (self.commits, self.suspect) = (Some(probe), false);
+        Ok(())
+    }
+
+    /// One slice of a layout, begun if it is not going on.
+    fn lay(&mut self, role: Role) -> Result<Report, Trouble> {
+        let home = self.home.as_ref().ok_or_else(not_here)?;
+        let spec = &self.context.spec;
+        let size = match role {
+            Role::Commits => spec.commit.map(|c| c.file_size),
+            Role::Reads => spec.read.map(|r| r.file_size),
+        };
+        let mut layout = match self.layout.take().filter(|l| l.role() == role) {
+            Some(going_on) => going_on,
+            None => {
+                let wish = Wish { size: size.ok_or_else(not_here)?, reserve: spec.reserve };
+                Layout::begin(home, role, wish, self.random.fork())?
+            }
+        };
+        let mut cost = Cost::default();
+        match layout.step(clock::now(), &self.context.inflight, &mut cost)? {
+            Progress::Going(done, total) => {
+                self.layout = Some(layout);
+                Ok(Report::Laying { role, done, total, cost })
+            }
+            Progress::Done(head, extents) => {
+                if let (Role::Commits, Some(commit), Some(home)) = (role, spec.commit, self.home.take()) {
+                    let opened = self.open_commits(&home, head, commit);
+                    self.home = Some(home);
+                    opened?;
+                }
+                Ok(Report::Laid { role, head, cost, finding: truth::unwritten(Ok(extents)) })
+            }
+        }
+    }
+
+    fn commit(&mut self, planned: clock::Tick) -> Report {
+        let mut under = self.underneath();
+        let Some(probe) = &mut self.commits else { return Report::Failed(not_here()) };
+        under.before = totals(self.target.as_ref(), &self.context);
+        let mut outcome = probe.run(planned, clock::now(), &self.context.inflight, &self.context.heart);
+        outcome.finished = clock::now();
+        under.after = totals(self.target.as_ref(), &self.context);
+        let how = probe.durability();
+        let done = usize::try_from(outcome.cost.writes).unwrap_or(0);
+        outcome.per_commit = under.per_commit(done);
+        outcome.findings.extend(under.unflushed(done, how));
+        self.after(outcome)
+    }
+
+    /// What a failed run leaves behind: after a failed sync nothing of the file is to be trusted, and after any failure it
+    /// is opened anew.
+    fn after(&mut self, outcome: Outcome) -> Report {
+        if let Err(failure) = &outcome.result {
+            self.suspect |= failure.stage == Stage::Sync;
+            self.commits = None;
+        }
+        Report::Ran(Box::new(outcome))
+    }
+
+    fn underneath(&self) -> Underneath {
+        let Some(target) = &self.target else { return Underneath::default() };
+        let settings = || target.leaves.iter().map(|leaf| &leaf.settings);
+        let cached: Option<Vec<bool>> = settings().map(|s| s.volatile_cache()).collect();
+        let mount = target.mount.as_ref();
+        let option = ["nobarrier", "barrier=0"].iter().find(|o| mount.is_some_and(|m| m.has_option(o)));
+        Underneath {
+            volatile_cache: cached.filter(|all| !all.is_empty()).map(|all| all.contains(&true)),
+            forced_writes: settings().all(|s| s.fua == Some(true)),
+            no_barrier: option.map(ToString::to_string),
+            ..Underneath::default()
+        }
+    }
+}
+
+/// The counters of all leaves; `None` when one cannot be had.
+pub(super) fn totals(target: Option<&Target>, context: &Context) -> Option<Total> {
+    let leaves = &target?.leaves;
+    let all: Result<Vec<_>, _> = leaves.iter().map(|leaf| target::counters(leaf, &context.roots)).collect();
+    Total::of(&all.ok()?)
+}
+
+fn state(found: Result<Found, Trouble>) -> FileState {
+    match found {
+        Ok(Found::Ready(head)) => FileState::Ready(head),
+        Ok(Found::Lay) => FileState::Lay,
+        Err(trouble) => FileState::Trouble(trouble),
+    }
+}
+
+/// A path that cannot be a target: missing ones may come, forbidden ones may be allowed, others never will be right.
+pub(super) fn unresolved(error: &target::Error) -> Trouble {
+    let (state, errno) = match error.kind() {
+        target::ErrorKind::Missing => (State::Gone, Errno::ENOENT),
+        target::ErrorKind::NotADirectoryOrDevice => (State::Unsupported, Errno::ENOTDIR),
+        target::ErrorKind::Permission => (State::Permission, Errno::EACCES),
+        target::ErrorKind::Io(errno) => (crate::probe::state_after(errno), errno),
+    };
+    Trouble { state, failure: Failure { stage: Stage::Open, errno, message: error.to_string() } }
+}
+
+fn refused(refusal: &Refusal) -> Trouble {
+    Trouble::unsupported(Stage::Open, Errno::EOPNOTSUPP, refusal.to_string())
+}
+
+/// A job that does not fit what the lane holds: the planner and the lane disagree, and looking again mends it.
+fn not_here() -> Trouble {
+    let message = "the lane has not been prepared for this".to_owned();
+    Trouble { state: State::Gone, failure: Failure { stage: Stage::Open, errno: Errno::EBADFD, message } }
+}
+
+/// Whether the page cache is bypassed, for the facts of a target without reads.
+pub fn bypasses_cache(direct: Direct) -> &'static str {
+    if direct == Direct::Yes { "true" } else { "false" }
+}
+
+/// How a durable write is made, in words.
+pub fn durability_label(how: Durability) -> &'static str {
+    match how {
+        Durability::Fdatasync => "fdatasync",
+        Durability::Fsync => "fsync",
+        Durability::WriteThrough => "o_dsync",
+    }
+}
