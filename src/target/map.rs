@@ -66,9 +66,10 @@ fn devices_of(mount: &Mount, mounts: &[Mount], roots: &Roots, depth: usize) -> V
 }
 
 /// The mount that takes an overlay's writes. Inside a container the directory that the option names is another
-/// one, or none.
+/// one, or none; and a relative one was meant from where its mounter stood.
 fn upper_mount<'a>(overlay: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {
-    let upper = sys::resolve_links(Path::new(overlay.option("upperdir")?)).ok()?;
+    let upper = Path::new(overlay.option("upperdir")?);
+    let upper = upper.is_absolute().then(|| sys::resolve_links(upper).ok())??;
     mounts::find(mounts, &upper).filter(|mount| mount.id != overlay.id)
 }
 

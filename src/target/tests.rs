@@ -270,7 +270,8 @@ fn overlays_lead_to_the_disk_that_takes_their_writes() {
          3 1 0:50 / /disk rw - overlay overlay rw,lowerdir=/l,upperdir={root}/upper,workdir=/w\n\
          4 1 0:51 / /memory rw - overlay overlay rw,lowerdir=/l,upperdir={root}/ramfs,workdir=/w\n\
          5 1 0:52 / /container rw - overlay overlay rw,upperdir=/no/such/directory\n\
-         6 1 0:53 / /nfs rw - nfs4 server:/export rw\n",
+         6 1 0:53 / /nfs rw - nfs4 server:/export rw\n\
+         7 1 0:54 / /relative rw - overlay overlay rw,upperdir=src\n",
         root = root.display()
     );
     let mounts = mounts::parse(&text);
@@ -279,7 +280,7 @@ fn overlays_lead_to_the_disk_that_takes_their_writes() {
     assert_eq!((names(&disk), &disk.memory_only), (vec!["vda"], &None));
     assert!(at(51, "/memory").memory_only.unwrap().contains("writes to memory"));
     assert!(at(30, &format!("{}/ramfs", root.display())).memory_only.unwrap().contains("tmpfs"));
-    for (minor, path) in [(52, "/container"), (53, "/nfs")] {
+    for (minor, path) in [(52, "/container"), (53, "/nfs"), (54, "/relative")] {
         let unknown = at(minor, path);
         assert_eq!((unknown.device.as_ref(), unknown.leaves.len(), &unknown.memory_only), (None, 0, &None));
         assert!(unknown.mount.is_some());

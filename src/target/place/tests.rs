@@ -10,6 +10,7 @@ struct Disk {
 
 impl Disk {
     /// A real directory tree; a path with a slash at its end is a directory, another one a file.
+    #[allow(clippy::disallowed_methods, reason = "a fixture")]
     fn with(paths: &[&str]) -> Self {
         let disk = Self { folder: tempfile::tempdir().unwrap(), roots: Roots::default() };
         for path in paths {
@@ -171,6 +172,15 @@ fn probe_dir_on_the_same_file_system_outside_of_databases() {
     assert!(try_dir("file").unwrap_err().to_string().contains("not a directory"));
     let elsewhere = place(&target, Some(Path::new("/dev/shm")), &disk.roots).unwrap_err();
     assert!(matches!(elsewhere, Refusal::ProbeDirElsewhere { .. }));
+}
+
+#[test]
+fn a_directory_that_went_is_not_replaced_by_the_one_above() {
+    let disk = Disk::with(&["data/"]);
+    let target = disk.target("data");
+    std::fs::remove_dir(disk.at("data")).unwrap();
+    let refusal = place(&target, None, &disk.roots).unwrap_err();
+    assert_eq!(refusal, Refusal::Unreadable { dir: disk.at("data"), errno: Errno::ENOENT });
 }
 
 #[test]
