@@ -23,7 +23,7 @@ pub(super) struct Mapped {
 /// A directory without links in its path, on the device `number` (its `st_dev`): by the number first, then by
 /// what its mount says, since btrfs, overlay and others have numbers that belong to no device.
 pub(super) fn directory(number: (u32, u32), path: &Path, mounts: &[Mount], roots: &Roots) -> Mapped {
-    let mount = mounts::find(mounts, path);
+    let mount = mounts::find(mounts, path).filter(|mount| agree(mount.device, number));
     let by_number = device::by_number(number, roots);
     let devices = match (by_number, mount) {
         (Some(dir), _) => vec![dir],
@@ -32,6 +32,12 @@ pub(super) fn directory(number: (u32, u32), path: &Path, mounts: &[Mount], roots
     };
     let memory_only = mount.and_then(|mount| memory(mount, mounts, DEEPEST));
     Mapped { mount: mount.cloned(), memory_only, ..found(&devices, roots) }
+}
+
+/// Two numbers of real devices must be the same; anonymous ones (major 0) may differ between a mount and what
+/// lies on it. Where they do not agree, the path changed hands between our two looks, and the mount is unknown.
+fn agree(mount: (u32, u32), number: (u32, u32)) -> bool {
+    mount == number || mount.0 == 0 || number.0 == 0
 }
 
 /// A block device by its own number.

@@ -1,5 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use proptest::prelude::*;
+
 use super::super::{ErrorKind, resolve};
 use super::*;
 
@@ -41,7 +43,7 @@ impl Disk {
         let proc = self.at("proc-fixture");
         std::fs::create_dir_all(proc.join("self")).unwrap();
         let text = format!(
-            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:17 / {} rw - ext4 /dev/sdb1 rw\n",
+            "1 0 0:90 / / rw - ext4 /dev/sda1 rw\n2 1 0:91 / {} rw - ext4 /dev/sdb1 rw\n",
             self.at(point).display()
         );
         #[allow(clippy::disallowed_methods, reason = "a fixture")]
@@ -191,4 +193,35 @@ fn memory_and_raw_devices_have_no_place() {
     assert!(refusal.contains("tmpfs") && refusal.contains("memory"), "{refusal}");
     let raw = Target { memory_only: None, kind: Kind::BlockDevice, ..shm };
     assert!(matches!(place(&raw, None, &roots), Err(Refusal::OnlyRead(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// On a path of six directories, some of them marked and one of them the mount's root, our files go to the
+    /// deepest one above all marks, or nowhere when that is above the mount.
+    #[test]
+    fn never_in_nor_below_a_mark(
+        marks in prop::collection::vec(prop::option::weighted(0.3, 0usize..5), 6),
+        mount in 0usize..6,
+    ) {
+        const NAMES: [&str; 5] = ["PG_VERSION", "meta.properties", "mysql.ibd", "PG_16_202307071", "ibdata1"];
+        let level = |n: usize| ["a", "b", "c", "d", "e", "f"][..=n].join("/");
+        let files: Vec<String> = marks
+            .iter()
+            .enumerate()
+            .filter_map(|(n, mark)| Some(format!("{}/{}", level(n), NAMES[(*mark)?])))
+            .chain([format!("{}/", level(5))])
+            .collect();
+        let mut disk = Disk::with(&files.iter().map(String::as_str).collect::<Vec<_>>());
+        disk.mounted_at(&level(mount));
+        let topmost = marks.iter().position(Option::is_some).unwrap_or(6);
+        match disk.place(&level(5)) {
+            Ok(place) => {
+                prop_assert!(topmost > mount);
+                prop_assert_eq!(place.dir, disk.at(&level(topmost - 1)));
+            }
+            Err(refusal) => prop_assert!(topmost <= mount, "{refusal}"),
+        }
+    }
 }
