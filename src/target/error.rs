@@ -112,7 +112,7 @@ impl fmt::Display for Error {
             Why::Permission { errno, at, about, user } => {
                 permission(f, &self.path, (*errno, at, about.as_ref(), *user))
             }
-            Why::Io(errno) => write!(f, "{path} cannot be looked at: {errno}"),
+            Why::Io(errno) => write!(f, "{path} cannot be used: {errno}"),
         }
     }
 }
@@ -154,11 +154,15 @@ fn permission(
         }
         f.write_str(": ")?;
     }
-    if errno == Errno::EACCES {
-        f.write_str("the mode bits (or an ACL) forbid it: run as a user or group that may")
-    } else {
-        f.write_str("not the mode bits forbid it, but a device cgroup or a security module: allow the device for this container or service")
-    }
+    f.write_str(match (errno, about.map(|m| m.kind)) {
+        (Errno::EACCES, _) => "the mode bits (or an ACL) forbid it: run as a user or group that may",
+        (_, Some(sys::Kind::Directory)) => {
+            "not the mode bits forbid it, but an immutable flag (`lsattr -d` shows it) or a security module"
+        }
+        _ => {
+            "not the mode bits forbid it, but a device cgroup or a security module: allow the device for this container or service"
+        }
+    })
 }
 
 impl std::error::Error for Error {}
@@ -193,7 +197,7 @@ mod tests {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(folder.path(), private).unwrap();
         let mode_bits = Error::of(folder.path(), Errno::EACCES);
-        let cgroup = Error::of(folder.path(), Errno::EPERM);
+        let cgroup = Error::of(Path::new("/dev/null"), Errno::EPERM);
         assert_eq!((mode_bits.kind(), cgroup.kind()), (ErrorKind::Permission, ErrorKind::Permission));
         assert!(mode_bits.to_string().contains("mode 0700"), "{mode_bits}");
         assert!(mode_bits.to_string().contains("the mode bits (or an ACL) forbid it"));

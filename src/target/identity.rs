@@ -154,10 +154,10 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a fixture")]
     fn the_unit_serial_page_is_binary() {
         let folder = tempfile::tempdir().unwrap();
         let page = folder.path().join("vpd_pg80");
-        std::fs::File::create(&page).unwrap();
         assert_eq!(unit_serial(folder.path()), None);
         for (bytes, serial) in [
             (&b"\x00\x80\x00\x06 AB12 tail"[..], Some("AB12")),
@@ -165,7 +165,7 @@ mod tests {
             (b"\x00\x83\x00\x04AB12", None),
             (b"\x00\x80\x00\x02  ", None),
         ] {
-            std::io::Write::write_all(&mut std::fs::File::create(&page).unwrap(), bytes).unwrap();
+            std::fs::write(&page, bytes).unwrap();
             assert_eq!(unit_serial(folder.path()).as_deref(), serial, "{bytes:?}");
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Mapped {
 /// A directory without links in its path, on the device `number` (its `st_dev`): by the number first, then by
 /// what its mount says, since btrfs, overlay and others have numbers that belong to no device.
 pub(super) fn directory(number: (u32, u32), path: &Path, mounts: &[Mount], roots: &Roots) -> Mapped {
-    let mount = mounts::find(mounts, path);
+    let mount = mounts::find(mounts, path).filter(|mount| agree(mount.device, number));
     let by_number = device::by_number(number, roots);
     let devices = match (by_number, mount) {
         (Some(dir), _) => vec![dir],
@@ -32,6 +32,12 @@ pub(super) fn directory(number: (u32, u32), path: &Path, mounts: &[Mount], roots
     };
     let memory_only = mount.and_then(|mount| memory(mount, mounts, DEEPEST));
     Mapped { mount: mount.cloned(), memory_only, ..found(&devices, roots) }
+}
+
+/// Two numbers of real devices must be the same; anonymous ones (major 0) may differ between a mount and what
+/// lies on it. Where they do not agree, the path changed hands between our two looks, and the mount is unknown.
+fn agree(mount: (u32, u32), number: (u32, u32)) -> bool {
+    mount == number || mount.0 == 0 || number.0 == 0
 }
 
 /// A block device by its own number.
@@ -66,9 +72,10 @@ fn devices_of(mount: &Mount, mounts: &[Mount], roots: &Roots, depth: usize) -> V
 }
 
 /// The mount that takes an overlay's writes. Inside a container the directory that the option names is another
-/// one, or none.
+/// one, or none; and a relative one was meant from where its mounter stood.
 fn upper_mount<'a>(overlay: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {
-    let upper = sys::resolve_links(Path::new(overlay.option("upperdir")?)).ok()?;
+    let upper = Path::new(overlay.option("upperdir")?);
+    let upper = upper.is_absolute().then(|| sys::resolve_links(upper).ok())??;
     mounts::find(mounts, &upper).filter(|mount| mount.id != overlay.id)
 }
 

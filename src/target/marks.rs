@@ -49,18 +49,25 @@ impl fmt::Display for Mark {
 }
 
 /// The outermost directory, of `path` and all above it, that belongs to a database. Mounts do not matter here:
-/// a disk mounted inside a database's directory is part of it.
-pub(super) fn outermost(path: &Path) -> Option<Mark> {
-    path.ancestors().filter_map(|dir| mark(dir, path)).last()
+/// a disk mounted inside a database's directory is part of it. An error is a directory that fails, and how.
+pub(super) fn outermost(path: &Path) -> Result<Option<Mark>, (PathBuf, Errno)> {
+    let mut found = None;
+    for dir in path.ancestors() {
+        let mark = mark(dir, path).map_err(|errno| (dir.to_owned(), errno))?;
+        found = mark.or(found);
+    }
+    Ok(found)
 }
 
-fn mark(dir: &Path, path: &Path) -> Option<Mark> {
+fn mark(dir: &Path, path: &Path) -> Result<Option<Mark>, Errno> {
     match look(dir, path) {
-        Ok(found) => found,
         // Above the target, directories that may be passed but not listed are common (0711) and harmless: what
         // lies on the way to the target was looked up by name.
-        Err(Errno::EACCES | Errno::EPERM) if dir != path => None,
-        Err(errno) => Some(Mark { dir: dir.to_owned(), why: Why::CannotTell(errno) }),
+        Err(Errno::EACCES | Errno::EPERM) if dir != path => Ok(None),
+        Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
+            Ok(Some(Mark { dir: dir.to_owned(), why: Why::CannotTell(errno) }))
+        }
+        other => other,
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::marks::{self, Mark};
 use super::{Kind, Roots, Target, mounts};
-use crate::sys;
+use crate::sys::{self, Errno};
 
 /// Where our files go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,13 @@ pub enum Refusal {
         mark: String,
         /// Where the mount begins, if known.
         mount: Option<PathBuf>,
+    },
+    /// A directory fails, now: whether it belongs to a database cannot be seen.
+    Unreadable {
+        /// Which one.
+        dir: PathBuf,
+        /// How it fails.
+        errno: Errno,
     },
     /// `probe_dir` lies in a database's directory.
     ProbeDirInDatabase {
@@ -67,7 +74,7 @@ pub fn place(target: &Target, probe_dir: Option<&Path>, roots: &Roots) -> Result
 }
 
 fn nearest(target: &Target, roots: &Roots) -> Result<Place, Refusal> {
-    let Some(mark) = marks::outermost(&target.path) else {
+    let Some(mark) = outermost(&target.path)? else {
         return Ok(Place { dir: target.path.clone(), note: None });
     };
     let mounts = mounts::read(roots);
@@ -81,6 +88,10 @@ fn nearest(target: &Target, roots: &Roots) -> Result<Place, Refusal> {
             mount: target.mount.as_ref().map(|mount| mount.point.clone()),
         }),
     }
+}
+
+fn outermost(path: &Path) -> Result<Option<Mark>, Refusal> {
+    marks::outermost(path).map_err(|(dir, errno)| Refusal::Unreadable { dir, errno })
 }
 
 fn note(above: &Path, mark: &Mark) -> String {
@@ -99,7 +110,7 @@ fn chosen(target: &Target, given: &Path, roots: &Roots) -> Result<Place, Refusal
     if !same_file_system(target, &dir, roots) {
         return Err(Refusal::ProbeDirElsewhere { dir, path: target.path.clone() });
     }
-    if let Some(mark) = marks::outermost(&dir) {
+    if let Some(mark) = outermost(&dir)? {
         return Err(Refusal::ProbeDirInDatabase { dir, mark: mark.to_string() });
     }
     let note = (dir != target.path).then(|| format!("our files go to {}, as probe_dir says", dir.display()));
@@ -152,6 +163,13 @@ impl fmt::Display for Refusal {
                     write!(f, ", and its disk, mounted at {}, has no directory above that", mount.display())?;
                 }
                 write!(f, "; {WAYS_OUT}")
+            }
+            Self::Unreadable { dir, errno } => {
+                write!(
+                    f,
+                    "{} cannot be read, so whether it belongs to a database is not known: {errno}",
+                    dir.display()
+                )
             }
             Self::ProbeDirInDatabase { dir, mark } => {
                 write!(

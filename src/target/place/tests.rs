@@ -1,5 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use proptest::prelude::*;
+
 use super::super::{ErrorKind, resolve};
 use super::*;
 
@@ -10,6 +12,7 @@ struct Disk {
 
 impl Disk {
     /// A real directory tree; a path with a slash at its end is a directory, another one a file.
+    #[allow(clippy::disallowed_methods, reason = "a fixture")]
     fn with(paths: &[&str]) -> Self {
         let disk = Self { folder: tempfile::tempdir().unwrap(), roots: Roots::default() };
         for path in paths {
@@ -40,7 +43,7 @@ impl Disk {
         let proc = self.at("proc-fixture");
         std::fs::create_dir_all(proc.join("self")).unwrap();
         let text = format!(
-            "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:17 / {} rw - ext4 /dev/sdb1 rw\n",
+            "1 0 0:90 / / rw - ext4 /dev/sda1 rw\n2 1 0:91 / {} rw - ext4 /dev/sdb1 rw\n",
             self.at(point).display()
         );
         #[allow(clippy::disallowed_methods, reason = "a fixture")]
@@ -174,6 +177,15 @@ fn probe_dir_on_the_same_file_system_outside_of_databases() {
 }
 
 #[test]
+fn a_directory_that_went_is_not_replaced_by_the_one_above() {
+    let disk = Disk::with(&["data/"]);
+    let target = disk.target("data");
+    std::fs::remove_dir(disk.at("data")).unwrap();
+    let refusal = place(&target, None, &disk.roots).unwrap_err();
+    assert_eq!(refusal, Refusal::Unreadable { dir: disk.at("data"), errno: Errno::ENOENT });
+}
+
+#[test]
 fn memory_and_raw_devices_have_no_place() {
     let roots = Roots::default();
     let shm = resolve(Path::new("/dev/shm"), &roots).unwrap();
@@ -181,4 +193,35 @@ fn memory_and_raw_devices_have_no_place() {
     assert!(refusal.contains("tmpfs") && refusal.contains("memory"), "{refusal}");
     let raw = Target { memory_only: None, kind: Kind::BlockDevice, ..shm };
     assert!(matches!(place(&raw, None, &roots), Err(Refusal::OnlyRead(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// On a path of six directories, some of them marked and one of them the mount's root, our files go to the
+    /// deepest one above all marks, or nowhere when that is above the mount.
+    #[test]
+    fn never_in_nor_below_a_mark(
+        marks in prop::collection::vec(prop::option::weighted(0.3, 0usize..5), 6),
+        mount in 0usize..6,
+    ) {
+        const NAMES: [&str; 5] = ["PG_VERSION", "meta.properties", "mysql.ibd", "PG_16_202307071", "ibdata1"];
+        let level = |n: usize| ["a", "b", "c", "d", "e", "f"][..=n].join("/");
+        let files: Vec<String> = marks
+            .iter()
+            .enumerate()
+            .filter_map(|(n, mark)| Some(format!("{}/{}", level(n), NAMES[(*mark)?])))
+            .chain([format!("{}/", level(5))])
+            .collect();
+        let mut disk = Disk::with(&files.iter().map(String::as_str).collect::<Vec<_>>());
+        disk.mounted_at(&level(mount));
+        let topmost = marks.iter().position(Option::is_some).unwrap_or(6);
+        match disk.place(&level(5)) {
+            Ok(place) => {
+                prop_assert!(topmost > mount);
+                prop_assert_eq!(place.dir, disk.at(&level(topmost - 1)));
+            }
+            Err(refusal) => prop_assert!(topmost <= mount, "{refusal}"),
+        }
+    }
 }
