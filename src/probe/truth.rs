@@ -114,7 +114,7 @@ pub struct Underneath {
 /// Counters of several devices, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Writes with data.
+    /// Writes, as the kernel counts them: a flush without data is one too.
     pub writes: u64,
     /// Flushes; `None` where one of the kernels' counters has none.
     pub flushes: Option<u64>,
@@ -141,7 +141,7 @@ impl Total {
 
     fn one(c: &Counters) -> Self {
         let flushes = c.flushes.map(|f| f.operations);
-        Self { writes: c.data_writes(), flushes, bytes: c.writes.bytes, reads: c.reads.operations }
+        Self { writes: c.writes.operations, flushes, bytes: c.writes.bytes, reads: c.reads.operations }
     }
 }
 
