@@ -1,8 +1,161 @@
-//! Arguments in, text and exit codes out.
+//! Arguments in, text and exit codes out: 0 when all is well, 2 for a bad config or wrong usage, 1 for anything else.
 
+mod check;
+mod explain;
+mod listen;
+mod log;
+mod look;
+mod run;
+
+pub use listen::ListenAddress;
+pub use log::{LogFormat, LogLevel, start_logging};
+pub use run::RunArgs;
+
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use clap::{Parser, Subcommand};
+
+/// Exit code for a bad config or wrong usage, as clap has it.
+const BAD_CONFIG: u8 = 2;
+
+/// Label names that users may not put on their targets.
+const RESERVED_LABELS: &[&str] = &[
+    "block_size",
+    "bound",
+    "bucket",
+    "currency",
+    "depth",
+    "device",
+    "dimension",
+    "direct",
+    "engine",
+    "errno",
+    "fault",
+    "fstype",
+    "instance",
+    "job",
+    "jobs",
+    "kind",
+    "le",
+    "leaf",
+    "level",
+    "limit",
+    "model",
+    "name",
+    "op",
+    "other",
+    "path",
+    "pattern",
+    "phase",
+    "probe",
+    "product",
+    "profile",
+    "quantile",
+    "reason",
+    "regime",
+    "result",
+    "role",
+    "serial",
+    "severity",
+    "stage",
+    "stat",
+    "state",
+    "target",
+    "window",
+];
+
+static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("DISKCANARY_REVISION") {
+    Some(revision) => format!("{} (revision {revision})", env!("CARGO_PKG_VERSION")),
+    None => env!("CARGO_PKG_VERSION").to_owned(),
+});
+
+#[derive(Debug, Parser)]
+#[command(name = "diskcanary", version = VERSION.as_str(), about, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say whether a config file is good, and what of it is not there now. Opens nothing but the file.
+    Check(check::Args),
+    /// Say what a config would do: what is probed where, when it begins, what it costs a day.
+    Explain(explain::Args),
+}
+
+/// What a command has to say, and how it ends.
+#[derive(Debug, PartialEq, Eq)]
+struct Ending {
+    /// For standard output.
+    text: String,
+    /// For standard error, one line.
+    error: Option<String>,
+    code: u8,
+}
+
+impl Ending {
+    fn good(text: String) -> Self {
+        Self { text, error: None, code: 0 }
+    }
+
+    fn bad_config(error: String) -> Self {
+        Self { text: String::new(), error: Some(error), code: BAD_CONFIG }
+    }
+}
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // A closed pipe is no reason to fail: whoever read has seen enough.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(BAD_CONFIG));
+        }
+    };
+    finish(&match cli.command {
+        Command::Check(args) => check::command(&args),
+        Command::Explain(args) => explain::command(&args),
+    })
+}
+
+fn finish(ending: &Ending) -> ExitCode {
+    let written = io::stdout().lock().write_all(ending.text.as_bytes());
+    if let Some(error) = &ending.error {
+        let _ = writeln!(io::stderr().lock(), "diskcanary: {error}");
+    }
+    match written {
+        Err(fault) if fault.kind() != io::ErrorKind::BrokenPipe && ending.code == 0 => ExitCode::FAILURE,
+        _ => ExitCode::from(ending.code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_ends_with_2_and_help_with_0() {
+        let code = |args: &[&str]| Cli::try_parse_from(args).unwrap_err().exit_code();
+        assert_eq!(code(&["diskcanary"]), 2);
+        assert_eq!(code(&["diskcanary", "chekc"]), 2);
+        assert_eq!(code(&["diskcanary", "check"]), 2);
+        assert_eq!(code(&["diskcanary", "--help"]), 0);
+        assert_eq!(code(&["diskcanary", "--version"]), 0);
+    }
+
+    #[test]
+    fn reserved_labels_are_sorted_and_unique() {
+        assert!(RESERVED_LABELS.is_sorted_by(|a, b| a < b));
+    }
 }

@@ -1,1 +1,18 @@
-//! (to be written)
+//! Results and plans as text for people and JSON for programs. All pure: what is needed comes as an argument.
+
+pub mod explain;
+pub mod probe;
+
+mod figures;
+mod summary;
+
+/// Keeps a text on its line: paths and names may hold anything.
+fn plain(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut line, c| {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+        line
+    })
+}
