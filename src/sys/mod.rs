@@ -10,6 +10,7 @@ mod errno;
 mod extents;
 mod file;
 mod host;
+mod process;
 mod text;
 
 pub use buffer::Buffer;
@@ -18,4 +19,5 @@ pub use dir::{Dir, EntryKind, Space};
 pub use errno::Errno;
 pub use file::{Alignment, Extents, File, FileStat};
 pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
+pub use process::ProcessStats;
 pub use text::{Kind, Metadata, entries, metadata, read_link, read_text, resolve_links};
