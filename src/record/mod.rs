@@ -1,1 +1,13 @@
-//! (to be written)
+//! The daemon's books: outcomes of probes become counters, histograms and windows, and these become a
+//! [`Snapshot`] that pages and scrapes read. Pure; owned by one thread, the snapshot shared by all.
+
+mod book;
+mod facts;
+mod view;
+
+pub use book::{Book, TargetId};
+pub use facts::{DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
+pub use view::{BurstView, Check, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
+
+#[cfg(test)]
+mod tests;

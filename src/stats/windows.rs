@@ -108,12 +108,11 @@ impl Windows {
         }
     }
 
-    /// Lets go of what is older than the windows at `now`.
-    pub fn expire(&mut self, now: Tick) {
+    /// Lets go of what is older than the windows at `now`; whether there was such a sample.
+    pub fn expire(&mut self, now: Tick) -> bool {
         let now = coarse(now.nanos());
-        if self.times.back().is_some_and(|last| (now.wrapping_sub(*last) as i32) >= 0) {
-            self.expire_to(now);
-        }
+        let goes_on = self.times.back().is_some_and(|last| (now.wrapping_sub(*last) as i32) >= 0);
+        goes_on && self.expire_to(now)
     }
 
     /// Forgets everything: another disk answers under this name.
@@ -140,19 +139,22 @@ impl Windows {
             + self.windows.iter().map(|w| w.sorted.capacity() * size_of::<u32>()).sum::<usize>()
     }
 
-    fn expire_to(&mut self, now: u32) {
+    fn expire_to(&mut self, now: u32) -> bool {
         let held = Held { base: self.base, values: &self.values };
+        let mut any = false;
         for window in &mut self.windows {
             while !window.sorted.is_empty()
                 && now.wrapping_sub(self.times[self.times.len() - window.sorted.len()]) >= window.length
             {
                 window.remove_oldest(held);
+                any = true;
             }
         }
         let needed = self.windows.iter().map(|w| w.sorted.len()).max().unwrap_or(0);
         while self.values.len() > needed {
             self.drop_oldest();
         }
+        any
     }
 
     fn drop_oldest(&mut self) {

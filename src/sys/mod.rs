@@ -11,6 +11,7 @@ mod extents;
 mod file;
 mod host;
 mod nowait;
+mod process;
 mod ring;
 mod text;
 
@@ -21,6 +22,7 @@ pub use errno::Errno;
 pub use file::{Alignment, Extents, File, FileStat};
 pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
 pub use nowait::{answers_without_waiting, read_without_waiting};
+pub use process::ProcessStats;
 pub use ring::{Delivery, Ring, RingFailure, RingStep, Transfer};
 pub use text::{
     Kind, Metadata, entries, metadata, read_bytes, read_link, read_text, resolve_links, some_entries,

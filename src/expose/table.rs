@@ -1,0 +1,139 @@
+//! The table of all metrics: a metric is one row here, filled by one function in `fill`.
+
+use super::fill;
+use super::writer::Samples;
+use crate::clock::Tick;
+use crate::record::{Snapshot, TargetView};
+
+/// A metric's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// A metric.
+pub(super) struct Metric {
+    /// Without the prefix, with unit and `_total`.
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// The base unit, empty for numbers of things.
+    pub(super) unit: &'static str,
+    /// One line, without backslashes.
+    pub(super) help: &'static str,
+    /// Its own labels, in the order in which `fill` gives their values.
+    pub(super) labels: &'static [&'static str],
+    pub(super) fill: Fill,
+}
+
+/// Writes a metric's samples.
+#[derive(Clone, Copy)]
+pub(super) enum Fill {
+    /// Once.
+    Daemon(fn(&Snapshot, &mut Samples<'_, '_>)),
+    /// Once for each target, whose labels come by themselves.
+    Target(fn(&TargetView, Tick, &mut Samples<'_, '_>)),
+}
+
+type FillTarget = fn(&TargetView, Tick, &mut Samples<'_, '_>);
+
+const fn row(
+    (kind, name, unit): (Kind, &'static str, &'static str),
+    labels: &'static [&'static str],
+    fill: FillTarget,
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind, unit, help, labels, fill: Fill::Target(fill) }
+}
+
+const fn counter(name: &'static str, unit: &'static str) -> (Kind, &'static str, &'static str) {
+    (Kind::Counter, name, unit)
+}
+
+const fn gauge(name: &'static str, unit: &'static str) -> (Kind, &'static str, &'static str) {
+    (Kind::Gauge, name, unit)
+}
+
+const fn histogram(name: &'static str) -> (Kind, &'static str, &'static str) {
+    (Kind::Histogram, name, "seconds")
+}
+
+#[rustfmt::skip]
+pub(super) static METRICS: &[Metric] = &[
+    row(histogram("commit_duration_seconds"), &["profile", "phase"], fill::commit,
+        "Time of a commit, write and sync together. first: submitted before its run's first completion; warm: all others."),
+    row(histogram("write_duration_seconds"), &["profile", "phase"], fill::write,
+        "Time of a commit's write call."),
+    row(histogram("sync_duration_seconds"), &["profile", "phase"], fill::sync,
+        "Time of a commit's fsync or fdatasync call; absent where the write itself is durable."),
+    row(histogram("read_duration_seconds"), &["phase"], fill::read,
+        "Time of a random read at depth 1, from before submit to after reap."),
+    row(gauge("window_latency_seconds", "seconds"), &["op", "phase", "window", "stat"], fill::window_latency,
+        "Exact latency over a sliding window; absent when empty, p99 from 100 samples on, p999 from 1000 on."),
+    row(gauge("window_samples", ""), &["op", "phase", "window"], fill::window_samples,
+        "Samples in the sliding window."),
+    row(gauge("read_burst_iops", "operations per second"), &["block_size", "depth"], fill::burst,
+        "Reads per second of the last burst at depth; absent when it is older than three intervals."),
+    row(gauge("inflight_age_seconds", "seconds"), &["op"], fill::inflight,
+        "Age of the oldest unfinished operation at the moment of the scrape, 0 when there is none. The alarm for a disk that hangs."),
+    row(gauge("target_up", ""), &[], fill::up,
+        "1 when the last run of each probe was good and nothing is overdue; a probe that is off or laying out counts as good."),
+    row(gauge("target_state", ""), &["state"], fill::state,
+        "1 for the state that the target is in, 0 for all others."),
+    row(gauge("layout_progress_ratio", "ratio"), &[], fill::layout,
+        "Written part of the target's probe files."),
+    row(gauge("target_info", ""), &["path", "device", "fstype", "model", "serial", "engine", "direct"], fill::info,
+        "What the target is, always 1. direct: whether reads bypass the kernel's cache."),
+    row(gauge("target_engine_info", ""), &["engine", "reason"], fill::engine,
+        "The I/O engine in use and why this one, always 1; the reason is empty for the first choice."),
+    row(gauge("target_device_info", ""), &["device", "leaf"], fill::devices,
+        "The target's device and a disk below it, always 1; joins targets with the kernel's disk statistics."),
+    row(gauge("device_setting_info", ""),
+        &["device", "scheduler", "nr_requests", "write_cache", "fua", "rotational", "io_timeout", "mount_options"],
+        fill::settings, "Settings of the target's devices as the kernel tells them, always 1. They are never changed."),
+    row(counter("target_device_changes_total", ""), &[], fill::device_changes,
+        "Times that another disk was found under this name; windows began anew."),
+    row(counter("probe_runs_total", ""), &["probe", "result"], fill::runs,
+        "Runs that came back, good (ok) or not (error)."),
+    row(counter("probe_errors_total", ""), &["probe", "stage", "errno"], fill::errors,
+        "Failures by the step that failed and what the kernel said."),
+    row(counter("probe_missed_total", ""), &["probe"], fill::missed,
+        "Slots that passed unused because the run before was not back. They are not caught up on."),
+    row(counter("probe_skipped_total", ""), &["probe", "reason"], fill::skipped,
+        "Slots not used on purpose, by reason."),
+    row(histogram("probe_lateness_seconds"), &["probe"], fill::lateness,
+        "Start of a run after its planned instant."),
+    row(counter("samples_invalid_total", ""), &["probe", "reason"], fill::invalid,
+        "Operations that are in no histogram because they do not tell about the disk, or because they failed."),
+    row(gauge("measurement_fault", ""), &["probe", "fault"], fill::faults,
+        "1 when a truth check holds: the numbers look right and are not. 0 when fine, absent when unknown."),
+    row(gauge("measurement_fault_unknown", ""), &["probe", "fault"], fill::unknown_faults,
+        "1 when a truth check was made and cannot tell here, 0 when it can."),
+    row(gauge("probe_last_success_timestamp_seconds", "seconds"), &["probe"], fill::last_success,
+        "End of the last good run, seconds since 1970; stale when older than three intervals."),
+    row(gauge("probe_interval_seconds", "seconds"), &["probe"], fill::interval,
+        "Configured time from one run to the next."),
+    row(counter("probe_operations_total", ""), &["probe", "op"], fill::operations,
+        "Operations that we issued, layout included: what the probe costs."),
+    row(counter("probe_bytes_total", "bytes"), &["probe", "op"], fill::bytes,
+        "Bytes that we moved, layout included."),
+    row(counter("probe_retries_total", ""), &["probe"], fill::retries,
+        "Answers of EAGAIN; the operation was submitted again with its first start time."),
+    row(gauge("commit_device_writes", ""), &[], fill::commit_writes,
+        "Write requests that one commit causes at the device, measured there; another's writes count too."),
+    row(gauge("commit_device_flushes", ""), &[], fill::commit_flushes,
+        "Flush requests that one commit causes at the device, measured there."),
+    row(gauge("commit_device_bytes", "bytes"), &[], fill::commit_bytes,
+        "Bytes that one commit writes at the device, measured there."),
+    row(counter("lane_panics_total", ""), &[], fill::lane_panics,
+        "Panics caught at the edge of one of the target's lanes. Each is a bug of ours."),
+    Metric {
+        name: "build_info",
+        kind: Kind::Gauge,
+        unit: "",
+        help: "The daemon's version, always 1.",
+        labels: &["version"],
+        fill: Fill::Daemon(fill::build),
+    },
+];

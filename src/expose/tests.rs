@@ -1,0 +1,346 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::io::{EngineKind, Inflight, Op};
+use crate::probe::{
+    Burst, CommitSample, Cost, Failure, Fault, Finding, Outcome, PerCommit, Phase, Probe, ReadSample, Stage,
+    State, Verdict,
+};
+use crate::record::{Book, DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
+use crate::sys::{Errno, ProcessStats};
+
+fn at(seconds: u64) -> Tick {
+    Tick::from_nanos(1_000_000_000 * (1000 + seconds))
+}
+
+fn plan(name: &str) -> Plan {
+    let on = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds) };
+    Plan {
+        labels: vec![("service".into(), "orders \"eu\"".into())],
+        probes: vec![on(Probe::Commit, 2), on(Probe::Read, 30)],
+        skip_reasons: &["busy", "no_space"],
+        ..Plan::new(name, format!("/srv/{name}"), Arc::new(Inflight::default()))
+    }
+}
+
+fn facts() -> Facts {
+    let device = |name: &str| DeviceSettings {
+        device: name.into(),
+        scheduler: "none".into(),
+        write_cache: "write back".into(),
+        mount_options: "rw,noatime".into(),
+        ..DeviceSettings::default()
+    };
+    Facts {
+        device: "dm-0".into(),
+        leaves: ["sda", "sdb", "sda"].map(String::from).into(),
+        fstype: "ext4".into(),
+        model: "Model \\ 5\"".into(),
+        serial: "S/N".into(),
+        direct: "true".into(),
+        engine: Some(EngineChoice { kind: EngineKind::Threads, reason: "io_uring_setup: EPERM".into() }),
+        settings: vec![device("sda"), device("sdb")],
+        ..Facts::default()
+    }
+}
+
+/// A run with these samples; both probes' fields are filled, as far as the probe has them.
+fn run(probe: Probe, second: u64, nanos: &[u64]) -> Outcome {
+    let mut outcome = Outcome::begin(probe, at(second), at(second) + Duration::from_millis(2));
+    outcome.finished = at(second) + Duration::from_millis(9);
+    let phase = |i: usize| if i == 0 { Phase::First } else { Phase::Warm };
+    for (i, n) in nanos.iter().enumerate() {
+        let phase = phase(i);
+        match probe {
+            Probe::Commit => {
+                let (write, sync) = (n / 4, Some(n - n / 4));
+                outcome.commits.push(CommitSample { phase, write, sync, commit: *n });
+            }
+            Probe::Read => outcome.reads.push(ReadSample { phase, nanos: *n }),
+        }
+    }
+    outcome.cost = Cost { reads: 3, read_bytes: 12_288, writes: 3, written_bytes: 12_288, syncs: 3 };
+    outcome
+}
+
+/// A book in which every family has something to say.
+fn full_book(names: &[&str], runs: u64) -> Book {
+    let mut book = Book::new();
+    for name in names {
+        let plan = plan(name);
+        plan.inflight.begin(Op::Sync, at(runs * 2));
+        let id = book.add_target(plan);
+        book.set_facts(id, facts());
+        book.set_state(id, State::Ready);
+        book.set_layout(id, Probe::Commit, 64 << 20, 64 << 20);
+        book.set_layout(id, Probe::Read, 1 << 28, 1 << 30);
+        for i in 0..runs {
+            let mut commit = run(Probe::Commit, i * 2, &[700_000 + i, 230_000 + i, 160_000 + i]);
+            commit.per_commit = Some(PerCommit { writes: 2.5, flushes: 1.0, bytes: 6144.0 });
+            let find = |fault, verdict| Finding { fault, verdict, evidence: "seen".into() };
+            commit.findings = vec![
+                find(Fault::Unflushed, Verdict::Holds),
+                find(Fault::Starved, Verdict::Fine),
+                find(Fault::Unwritten, Verdict::Unknown),
+            ];
+            book.enter(id, &commit, commit.finished, Duration::from_secs(1_700_000_000 + i));
+            let mut read = run(Probe::Read, i * 2, &[92_000 + i, 88_000 + i]);
+            read.burst = Some(Burst { block_size: 4096, depth: 4, iops: 31_415.9 });
+            book.enter(id, &read, read.finished, Duration::from_secs(1_700_000_000 + i));
+        }
+        for number in [Errno::EIO.raw(), 4001, 4002] {
+            let errno = Errno::from_raw(number);
+            book.fail(id, Probe::Read, &Failure { stage: Stage::Layout, errno, message: "no".into() });
+        }
+    }
+    book
+}
+
+fn rendered(book: &mut Book, second: u64) -> String {
+    let mut out = String::new();
+    text(&book.snapshot(at(second)), at(second), &mut out);
+    out
+}
+
+/// Series (name with labels) and their values.
+fn series(text: &str) -> BTreeMap<&str, f64> {
+    let mut all = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(all.insert(name, value.parse().unwrap()).is_none(), "twice: {name}");
+    }
+    all
+}
+
+const NASTY: [&str; 4] = ["plain", "a\"b\\c\nd", "données-磁盘", "{le=\"1\"} 7"];
+
+#[test]
+fn every_family_is_there_when_there_is_something_to_say() {
+    let text = rendered(&mut full_book(&["a"], 1100), 2199);
+    for metric in METRICS {
+        assert!(
+            text.contains(&format!("\n# TYPE diskcanary_{} ", metric.name))
+                || text.starts_with(&format!("# HELP diskcanary_{} ", metric.name)),
+            "{}",
+            metric.name
+        );
+    }
+    for stat in ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"] {
+        assert!(text.contains(&format!("stat=\"{stat}\"")), "{stat}");
+    }
+}
+
+#[test]
+fn a_new_target_has_its_counters_at_zero_and_no_gauges_that_it_cannot_know() {
+    let mut book = Book::new();
+    book.add_target(plan("a"));
+    let text = rendered(&mut book, 0);
+    let all = series(&text);
+    let of = |name: &str, labels: &str| {
+        all.get(format!("diskcanary_{name}{{target=\"a\",service=\"orders \\\"eu\\\"\"{labels}}}").as_str())
+            .copied()
+    };
+    for phase in ["first", "warm"] {
+        assert_eq!(
+            of("commit_duration_seconds_count", &format!(",profile=\"overwrite\",phase=\"{phase}\"")),
+            Some(0.0)
+        );
+        assert_eq!(of("read_duration_seconds_bucket", &format!(",phase=\"{phase}\",le=\"+Inf\"")), Some(0.0));
+    }
+    assert_eq!(of("probe_runs_total", ",probe=\"read\",result=\"error\""), Some(0.0));
+    assert_eq!(of("probe_skipped_total", ",probe=\"commit\",reason=\"no_space\""), Some(0.0));
+    assert_eq!(of("samples_invalid_total", ",probe=\"commit\",reason=\"corruption\""), Some(0.0));
+    assert_eq!(of("inflight_age_seconds", ",op=\"sync\""), Some(0.0));
+    for absent in [
+        "target_up",
+        "target_state",
+        "window_",
+        "burst",
+        "measurement_fault",
+        "last_success",
+        "layout_progress",
+    ] {
+        assert!(!text.contains(absent), "{absent}");
+    }
+}
+
+#[test]
+fn bounds_are_printed_as_go_prints_them() {
+    let text = rendered(&mut full_book(&["a"], 1), 2);
+    for le in ["1e-05", "3.5e-05", "0.0001", "0.0005", "0.1", "1.0", "67.0", "+Inf"] {
+        assert!(text.contains(&format!("le=\"{le}\"")), "{le}");
+    }
+}
+
+#[test]
+fn ages_are_those_of_the_scrape() {
+    let mut book = full_book(&["a"], 1);
+    let snapshot = book.snapshot(at(2));
+    let age = |second| {
+        let mut out = String::new();
+        text(&snapshot, at(second), &mut out);
+        let all = series(&out);
+        let found = |name: &str| *all.iter().find(|(series, _)| series.contains(name)).unwrap().1;
+        (found("op=\"sync\""), found("target_up{"))
+    };
+    snapshot.targets[0].inflight().begin(Op::Sync, at(2));
+    assert_eq!(age(4).0, 2.0);
+    assert_eq!(age(14), (12.0, 0.0));
+}
+
+#[test]
+fn label_values_are_escaped() {
+    let text = rendered(&mut full_book(&["a\"b\\c\nd"], 1), 2);
+    assert!(text.contains(r#"{target="a\"b\\c\nd","#));
+    assert!(text.contains(r#"model="Model \\ 5\"""#));
+}
+
+#[test]
+fn names_say_their_unit_and_nothing_has_a_reserved_label() {
+    let mut names = BTreeSet::new();
+    for metric in METRICS {
+        assert!(names.insert(metric.name), "twice: {}", metric.name);
+        assert!(!metric.help.contains(['\\', '\n', '|']) && !metric.help.is_empty(), "{}", metric.name);
+        assert_eq!(metric.name.ends_with("_total"), metric.kind == table::Kind::Counter, "{}", metric.name);
+        let base = metric.name.trim_end_matches("_total");
+        let in_name = ["seconds", "bytes", "ratio"].contains(&metric.unit);
+        assert!(!in_name || base.ends_with(metric.unit), "{}", metric.name);
+        for label in metric.labels {
+            assert!(
+                !["le", "quantile", "type", "job", "instance", "target"].contains(label),
+                "{}",
+                metric.name
+            );
+        }
+    }
+    for name in ["le", "quantile", "job", "instance", "target", "op", "phase", "stat", "window"] {
+        assert!(reserved_labels().contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn promtool_finds_nothing_to_say() {
+    let mut text = rendered(&mut full_book(&NASTY, 1100), 2199);
+    append(&process(&ProcessStats::read().unwrap()), &mut text);
+    let mut long = String::new();
+    super::text(&full_book(&[&"x".repeat(4096)], 1).snapshot(at(2)), at(2), &mut long);
+    for text in [text, long] {
+        let Some(output) = promtool(&text) else { return };
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    }
+    // The test can fail: a broken text is refused.
+    assert!(!promtool("a{b=\"c} 1\n").unwrap().status.success());
+}
+
+fn promtool(text: &str) -> Option<std::process::Output> {
+    let child = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        assert!(std::env::var_os("DISKCANARY_TESTS_STRICT").is_none(), "promtool is not installed");
+        println!("skipped: promtool_finds_nothing_to_say (promtool is not installed)");
+        return None;
+    };
+    // promtool says nothing before it has read all, so that writing first cannot block for ever. It may hang up early.
+    let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+    Some(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_family_that_cannot_be_written_leaves_nothing_behind() {
+    let mut out = String::from("kept\n");
+    append(&[prometheus::proto::MetricFamily::default()], &mut out);
+    assert_eq!(out, "kept\n");
+    append(&process(&ProcessStats { cpu_seconds: 1.25, ..ProcessStats::default() }), &mut out);
+    assert!(out.contains("\n# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 1.25\n"));
+    assert!(!out.contains("process_max_fds"), "unlimited is absent");
+}
+
+/// Of each classic histogram: what `le` counts, in the order of the text, beside its `_count`.
+fn histograms(text: &str) -> Vec<(Vec<f64>, f64)> {
+    let all = series(text);
+    let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for line in text.lines().filter(|line| line.contains("_bucket{")) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        let (name, _) = name.rsplit_once(",le=").unwrap();
+        let count = name.replacen("_bucket{", "_count{", 1) + "}";
+        found.entry(count).or_default().push(value.parse().unwrap());
+    }
+    found.into_iter().map(|(count, buckets)| (buckets, all[count.as_str()])).collect()
+}
+
+proptest! {
+    #[test]
+    fn the_text_keeps_its_promises(
+        runs in proptest::collection::vec(
+            (any::<bool>(), 0u64..100, proptest::collection::vec((any::<u64>(), 0u32..64).prop_map(|(v, s)| v >> s), 0..8)),
+            1..30,
+        ),
+        name in "\\PC{0,20}",
+    ) {
+        let mut book = Book::new();
+        let id = book.add_target(plan(&name));
+        let (mut second, mut before) = (0, String::new());
+        for (commit, step, nanos) in runs {
+            second += step;
+            let outcome = run(if commit { Probe::Commit } else { Probe::Read }, second, &nanos);
+            book.enter(id, &outcome, outcome.finished, Duration::from_secs(second));
+            let text = rendered(&mut book, second + 1);
+            let all = series(&text);
+            prop_assert!(all.values().all(|value| value.is_finite()));
+            for (buckets, count) in histograms(&text) {
+                prop_assert!(buckets.is_sorted());
+                prop_assert_eq!(*buckets.last().unwrap(), count);
+            }
+            for (name, value) in series(&before) {
+                if ["_total{", "_bucket{", "_count{", "_sum{"].iter().any(|part| name.contains(part)) {
+                    prop_assert!(all[name] >= value, "{} went down", name);
+                }
+            }
+            before = text;
+        }
+    }
+}
+
+/// Run in release: `cargo test --release --lib expose::tests::how_long -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn how_long_a_scrape_takes() {
+    for targets in [1, 5, 10, 20, 40, 80] {
+        let names: Vec<String> = (0..targets).map(|i| format!("target-{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut book = full_book(&names, 1100);
+        let snapshot = book.snapshot(at(2199));
+        let mut times = Vec::new();
+        let mut size = 0;
+        for _ in 0..200 {
+            let mut out = String::new();
+            let start = crate::clock::now();
+            text(&snapshot, at(2199), &mut out);
+            times.push(crate::clock::now().nanos_since(start));
+            size = out.len();
+        }
+        times.sort_unstable();
+        let series = {
+            let mut out = String::new();
+            text(&snapshot, at(2199), &mut out);
+            series(&out).len()
+        };
+        println!(
+            "{targets} targets: {series} series, {} KiB, p50 {} µs, p99 {} µs",
+            size / 1024,
+            times[100] / 1000,
+            times[197] / 1000
+        );
+    }
+}

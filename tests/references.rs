@@ -1,0 +1,25 @@
+//! Documents that are made from code are what the code says now. `BLESS=1` writes them anew.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test")]
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn metrics() {
+    same("docs/metrics.md", &diskcanary::expose::reference());
+}
+
+fn same(path: &str, made: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("BLESS").is_some() {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, made).unwrap();
+    }
+    let found = fs::read_to_string(&file).unwrap_or_default();
+    let line = found.lines().zip(made.lines()).position(|(a, b)| a != b);
+    let line = line.unwrap_or_else(|| found.lines().count().min(made.lines().count())) + 1;
+    assert!(
+        found == made,
+        "{path} differs from the code in line {line}; write it anew with BLESS=1 cargo test --test references"
+    );
+}
