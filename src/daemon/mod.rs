@@ -1,1 +1,128 @@
-//! (to be written)
+//! The daemon: start order, the control loop, signals, drain.
+//!
+//! Three kinds of thread: the control thread, which decides and keeps the books and never touches a disk; the lanes, which
+//! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
+//! can be told from a daemon that was stopped.
+
+mod content;
+mod control;
+mod facts;
+mod target;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::clock;
+use crate::config::Plan;
+use crate::http;
+use crate::probe::heartbeat::{Heartbeat, PERIOD};
+use crate::sys::{self, Errno};
+use crate::target::Roots;
+use content::FromControl;
+use control::{Control, Message};
+
+/// How long a run that is out may go on after we were told to end. A lane that is stuck is not waited for any longer.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug)]
+pub enum Error {
+    /// Listening failed, or serving did.
+    Http(http::Error),
+    /// A thread, runtime or signal handler could not be had.
+    Start(&'static str, Errno),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(error) => error.fmt(f),
+            Self::Start(what, errno) => write!(f, "cannot start {what}: {errno}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT.
+pub fn run(plan: &Plan, web: http::Config) -> Result<(), Error> {
+    let listeners = http::bind(&web.addresses).map_err(Error::Http)?;
+    let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
+    let heart = Arc::new(Heartbeat::new(clock::now()));
+    start_ticker(Arc::clone(&heart))?;
+    let (messages, inbox) = channel();
+    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
+    let thread = thread::Builder::new().name("control".into()).spawn(move || control.run(&inbox));
+    thread.map_err(|e| Error::Start("the control thread", e.into()))?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        targets = plan.targets.len(),
+        addresses = addresses.join(" "),
+        "probing"
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Start("the runtime", e.into()))?;
+    runtime.block_on(async {
+        let told = told_to_end()?;
+        let content = Arc::new(FromControl::new(messages.clone()));
+        http::serve(listeners, web, content, told).await.map_err(Error::Http)?;
+        drain(&messages).await;
+        Ok(())
+    })
+}
+
+/// Ends when a signal says so. SIGHUP is taken, so that it does not end us.
+fn told_to_end() -> Result<impl Future<Output = ()>, Error> {
+    let on = |kind| signal(kind).map_err(|e| Error::Start("a signal handler", e.into()));
+    let (mut term, mut int, mut hup) =
+        (on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?);
+    Ok(async move {
+        loop {
+            let name = tokio::select! {
+                _ = term.recv() => "SIGTERM",
+                _ = int.recv() => "SIGINT",
+                _ = hup.recv() => {
+                    tracing::warn!("SIGHUP: the config is read at the start only; restart to change it");
+                    continue;
+                }
+            };
+            tracing::info!(signal = name, "ending");
+            return;
+        }
+    })
+}
+
+/// Starts nothing more and waits for what is out, at most for the grace.
+async fn drain(messages: &std::sync::mpsc::Sender<Message>) {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    if messages.send(Message::Drain(tell)).is_err() {
+        return;
+    }
+    match tokio::time::timeout(GRACE, told).await {
+        Ok(_) => tracing::info!("ended; nothing was out"),
+        Err(_) => tracing::warn!(grace_seconds = GRACE.as_secs(), "ended with operations still out; the kernel keeps them"),
+    }
+}
+
+fn start_ticker(heart: Arc<Heartbeat>) -> Result<(), Error> {
+    let beat = move || {
+        loop {
+            heart.beat(clock::now());
+            thread::sleep(PERIOD);
+        }
+    };
+    let thread = thread::Builder::new().name("ticker".into()).stack_size(64 << 10).spawn(beat);
+    thread.map(drop).map_err(|e| Error::Start("the ticker", e.into()))
+}
+
+/// Makes the state directory, the one directory beside our own that is ever made.
+pub fn make_state_directory(path: &std::path::Path) -> Result<(), Errno> {
+    sys::make_directories(path)
+}

@@ -98,6 +98,14 @@ impl Book {
         }
     }
 
+    /// A truth check that was made outside of a run, such as when a file was opened.
+    pub fn find(&mut self, id: TargetId, probe: Probe, finding: &Finding) {
+        let Some(entry) = self.touch(id) else { return };
+        if let Some(p) = entry.probe(probe) {
+            judge(&mut p.checks, finding);
+        }
+    }
+
     /// Slots that passed while the run before was still out.
     pub fn missed(&mut self, id: TargetId, probe: Probe, slots: u64) {
         let Some(entry) = self.touch(id) else { return };

@@ -164,6 +164,11 @@ impl Dir {
     }
 }
 
+/// Makes a directory and those above it that are missing, each 0755.
+pub fn make_directories(path: &Path) -> Result<(), Errno> {
+    Ok(std::fs::create_dir_all(path)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,248 @@
+//! The control loop: one thread that owns planner and books, takes in what lanes report, starts what is due, and answers who
+//! asks. It waits for messages and for time, never for a disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Error;
+use super::target::{Desk, Target, Tasks, Work};
+use crate::clock::{self, Tick};
+use crate::config::{Plan, TargetPlan};
+use crate::io::Inflight;
+use crate::probe::heartbeat::Heartbeat;
+use crate::probe::{Method, Probe, State};
+use crate::record::{self, Book, ProbePlan, Snapshot};
+use crate::schedule::{
+    CommitSpec, Context, DEVICE_BUSY, LaneId, Planner, ReadSpec, Report, Spec, TaskId, When, reader, writer,
+};
+use crate::sys;
+use crate::target::Roots;
+
+/// From this age on an operation is overdue: its target counts as down and stalled, and its claim on the device is forfeited.
+const OVERDUE: Duration = Duration::from_secs(10);
+/// How often ages are looked at, when nothing else happens.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Why slots are skipped.
+const SKIP_REASONS: &[&str] = &[
+    DEVICE_BUSY,
+    State::LayingOut.label(),
+    State::NoSpace.label(),
+    State::ReadOnly.label(),
+    State::Gone.label(),
+    State::Permission.label(),
+    State::Unsupported.label(),
+];
+
+/// Something for the control thread.
+pub(super) enum Message {
+    /// A lane of a target has finished a job.
+    Report {
+        target: usize,
+        writes: bool,
+        report: Report,
+    },
+    /// Somebody wants to see everything.
+    Snapshot(oneshot::Sender<Arc<Snapshot>>),
+    /// Somebody asks whether the first results are in; why not, if not.
+    Ready(oneshot::Sender<Result<(), String>>),
+    /// Start nothing more, and tell when nothing is out.
+    Drain(oneshot::Sender<()>),
+}
+
+pub(super) struct Control {
+    planner: Planner,
+    book: Book,
+    targets: Vec<Target>,
+    works: HashMap<TaskId, (usize, Work)>,
+    /// By target: what the writing and the reading lane do now.
+    out: Vec<[Option<TaskId>; 2]>,
+    drain: Option<oneshot::Sender<()>>,
+}
+
+impl Control {
+    /// Starts every target's lanes; the first look at each target is due at once.
+    pub(super) fn new(
+        plan: &Plan,
+        heart: &Arc<Heartbeat>,
+        roots: &Arc<Roots>,
+        messages: &Sender<Message>,
+    ) -> Result<Self, Error> {
+        let now = clock::now();
+        let epoch = clock::wall().saturating_sub(Duration::from_nanos(now.nanos()));
+        let mut control = Self {
+            planner: Planner::new(epoch, OVERDUE),
+            book: Book::new(),
+            targets: Vec::new(),
+            works: HashMap::new(),
+            out: Vec::new(),
+            drain: None,
+        };
+        let host = sys::hostname_hash();
+        for target in &plan.targets {
+            let context = Context {
+                spec: Arc::new(spec(target)),
+                inflight: Arc::new(Inflight::default()),
+                heart: Arc::clone(heart),
+                roots: Arc::clone(roots),
+                seed: xxh3_64_with_seed(target.name.as_bytes(), host),
+            };
+            control.add(target, context, messages, now)?;
+        }
+        Ok(control)
+    }
+
+    fn add(
+        &mut self,
+        plan: &TargetPlan,
+        context: Context,
+        messages: &Sender<Message>,
+        now: Tick,
+    ) -> Result<(), Error> {
+        let at = self.targets.len();
+        let report = |writes| {
+            let messages = messages.clone();
+            // A control thread that is gone needs no reports.
+            move |report| drop(messages.send(Message::Report { target: at, writes, report }))
+        };
+        let lanes = (
+            writer::spawn(context.clone(), report(true)).map_err(|e| Error::Start("a writing lane", e))?,
+            reader::spawn(context.clone(), report(false)).map_err(|e| Error::Start("a reading lane", e))?,
+        );
+        let tasks: Tasks = Work::ALL.map(|work| {
+            let seed = context.seed.wrapping_add(work as u64);
+            let task = self.planner.add(LaneId(at * 2 + usize::from(!work.writes())), seed);
+            self.works.insert(task, (at, work));
+            task
+        });
+        self.planner.set(tasks[Work::Prepare as usize], When::At(now), now);
+        let books = books(plan, &context.inflight);
+        let id = self.book.add_target(books.clone());
+        self.targets.push(Target::new(id, books, context, lanes, tasks));
+        self.out.push([None, None]);
+        Ok(())
+    }
+
+    /// Until nobody can send a message any more.
+    pub(super) fn run(mut self, inbox: &Receiver<Message>) {
+        loop {
+            let wake = self.start_what_is_due();
+            let wait = wake.map_or(LOOK, |wake| wake.since(clock::now())).min(LOOK);
+            match inbox.recv_timeout(wait) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => self.look_at_ages(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Report { target, writes, report } => {
+                if let Some(task) = self.out[target][usize::from(!writes)].take() {
+                    self.planner.finished(task);
+                }
+                self.with(target, |target, desk| target.report(report, desk));
+            }
+            Message::Snapshot(tell) => {
+                self.look_at_ages();
+                // Whoever asked may be gone; that is no loss.
+                let _ = tell.send(self.book.snapshot(clock::now()));
+            }
+            Message::Ready(tell) => {
+                let missing = self.targets.iter().find_map(Target::not_ready);
+                let _ = tell.send(missing.map_or(Ok(()), Err));
+            }
+            Message::Drain(tell) => self.drain = Some(tell),
+        }
+    }
+
+    fn start_what_is_due(&mut self) -> Option<Tick> {
+        if self.drain.is_some() {
+            if self.out.iter().flatten().all(Option::is_none) {
+                let _ = self.drain.take().map(|tell| tell.send(()));
+            }
+            return None;
+        }
+        let now = clock::now();
+        let decision = self.planner.decide(now);
+        for (task, slots) in decision.missed {
+            self.count(task, |book, id, probe| book.missed(id, probe, slots));
+        }
+        for (task, reason, slots) in decision.skipped {
+            self.count(task, |book, id, probe| book.skipped(id, probe, reason, slots));
+        }
+        for start in decision.start {
+            let Some(&(at, work)) = self.works.get(&start.task) else { continue };
+            let target = &mut self.targets[at];
+            let job = target.job(work, start.planned, now);
+            let lane = if work.writes() { &target.writer } else { &target.reader };
+            if job.is_some_and(|job| lane.give(job)) {
+                self.out[at][usize::from(!work.writes())] = Some(start.task);
+            } else {
+                self.planner.finished(start.task);
+            }
+        }
+        decision.wake
+    }
+
+    fn count(&mut self, task: TaskId, count: impl FnOnce(&mut Book, record::TargetId, Probe)) {
+        let Some((at, work)) = self.works.get(&task) else { return };
+        let probe = match work {
+            Work::Commit => Probe::Commit,
+            Work::Read => Probe::Read,
+            Work::Prepare | Work::Layout | Work::Open => return,
+        };
+        count(&mut self.book, self.targets[*at].id, probe);
+    }
+
+    fn look_at_ages(&mut self) {
+        for at in 0..self.targets.len() {
+            self.with(at, Target::show);
+        }
+    }
+
+    fn with(&mut self, at: usize, act: impl FnOnce(&mut Target, &mut Desk<'_>)) {
+        let mut desk = Desk {
+            planner: &mut self.planner,
+            book: &mut self.book,
+            now: clock::now(),
+            wall: clock::wall(),
+        };
+        act(&mut self.targets[at], &mut desk);
+    }
+}
+
+fn spec(plan: &TargetPlan) -> Spec {
+    Spec {
+        path: plan.path.clone(),
+        probe_dir: plan.probe_dir.clone(),
+        engine: plan.engine,
+        commit: plan.commit.as_ref().map(|c| CommitSpec {
+            profile: c.profile,
+            method: c.method,
+            file_size: c.file_size,
+        }),
+        read: plan.read.as_ref().map(|r| ReadSpec { wait: r.wait, file_size: r.file_size }),
+        reserve: plan.reserve,
+    }
+}
+
+fn books(plan: &TargetPlan, inflight: &Arc<Inflight>) -> record::Plan {
+    let commit = plan.commit.as_ref().map(|c| ProbePlan { probe: Probe::Commit, interval: c.interval.get() });
+    let read = plan.read.as_ref().map(|r| ProbePlan { probe: Probe::Read, interval: r.interval.get() });
+    record::Plan {
+        labels: plan.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        profile: plan.commit.as_ref().map(|c| c.profile.label().to_owned()).unwrap_or_default(),
+        sync_apart: plan.commit.as_ref().is_none_or(|c| c.method != Method::ODsync),
+        probes: commit.into_iter().chain(read).collect(),
+        overdue: OVERDUE,
+        skip_reasons: SKIP_REASONS,
+        ..record::Plan::new(plan.name.clone(), plan.path.display().to_string(), Arc::clone(inflight))
+    }
+}

@@ -1,0 +1,67 @@
+//! From the parts' own words to those of the books.
+
+use crate::record::{DeviceSettings, EngineChoice, Facts};
+use crate::schedule::reader::OpenedReads;
+use crate::target::{BlockDevice, Target};
+
+/// What is known of a target and, once its reads are open, of its engine.
+pub(super) fn facts(target: &Target, opened: Option<&Opened>) -> Facts {
+    let disk = target.leaves.first().or(target.device.as_ref());
+    let text = |part: fn(&BlockDevice) -> Option<&String>| disk.and_then(part).cloned().unwrap_or_default();
+    let mount_options = target.mount.as_ref().map(|m| m.options.join(",")).unwrap_or_default();
+    Facts {
+        device: target.device.as_ref().map(|d| d.name.clone()).unwrap_or_default(),
+        leaves: target.leaves.iter().map(|leaf| leaf.name.clone()).collect(),
+        fstype: target.file_system().unwrap_or_default().to_owned(),
+        model: text(|d| d.identity.model.as_ref()),
+        serial: text(|d| d.identity.serial.as_ref().or(d.identity.wwn.as_ref())),
+        identity: identity(target),
+        direct: opened.map(|o| o.direct.to_owned()).unwrap_or_default(),
+        engine: opened.map(|o| o.engine.clone()),
+        settings: target.leaves.iter().map(|leaf| settings(leaf, &mount_options)).collect(),
+    }
+}
+
+/// What a reader found when it opened, kept for the facts.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    direct: &'static str,
+    engine: EngineChoice,
+}
+
+impl From<&OpenedReads> for Opened {
+    fn from(opened: &OpenedReads) -> Self {
+        let reason = match opened.reason.label() {
+            // Where a ring would hand reads to a worker of the kernel, that is worth knowing too.
+            "best" if opened.single.label() == "pread" => "no_nowait".to_owned(),
+            other => other.to_owned(),
+        };
+        Self { direct: opened.direct_label(), engine: EngineChoice { kind: opened.engine, reason } }
+    }
+}
+
+/// Serial number or world-wide name where there is one, which outlive a reboot; else the kernel's number of the disk.
+fn identity(target: &Target) -> String {
+    let one = |leaf: &BlockDevice| {
+        let id = &leaf.identity;
+        let lasting = id.serial.clone().or_else(|| id.wwn.clone());
+        lasting.or_else(|| id.diskseq.map(|n| format!("diskseq {n}"))).unwrap_or_default()
+    };
+    let all: Vec<String> = target.leaves.iter().map(one).collect();
+    if all.iter().any(String::is_empty) { String::new() } else { all.join(" ") }
+}
+
+fn settings(leaf: &BlockDevice, mount_options: &str) -> DeviceSettings {
+    let s = &leaf.settings;
+    let number = |n: Option<u64>| n.map(|n| n.to_string()).unwrap_or_default();
+    DeviceSettings {
+        device: leaf.name.clone(),
+        scheduler: s.scheduler.clone().unwrap_or_default(),
+        nr_requests: number(s.nr_requests.map(u64::from)),
+        write_cache: s.write_cache.clone().unwrap_or_default(),
+        fua: number(s.fua.map(u64::from)),
+        rotational: number(s.rotational.map(u64::from)),
+        io_timeout: number(s.io_timeout),
+        mount_options: mount_options.to_owned(),
+    }
+}

@@ -1,0 +1,385 @@
+//! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
+//! planner, what it learnt it tells the books.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::facts::{Opened, facts};
+use crate::clock::Tick;
+use crate::io::Op;
+use crate::probe::layout::{Head, Role, SLICE};
+use crate::probe::{Failure, Outcome, Probe, State, Trouble};
+use crate::record::{self, Book, TargetId};
+use crate::schedule::reader::OpenedReads;
+use crate::schedule::writer::{FileState, Prepared};
+use crate::schedule::{Context, Job, Lane, Planner, Report, TaskId, When};
+use crate::target;
+
+/// Bytes a second at which the read file is laid out. The commit file comes first and unhindered, so that commits move within
+/// seconds; it is small.
+const LAYOUT_RATE: u64 = 64 << 20;
+/// The first wait before what failed is tried again; it doubles up to the longest.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// What a task of the planner stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Prepare,
+    Layout,
+    Commit,
+    Open,
+    Read,
+}
+
+impl Work {
+    pub(super) const ALL: [Self; 5] = [Self::Prepare, Self::Layout, Self::Commit, Self::Open, Self::Read];
+
+    /// Whether the writing lane does it.
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Self::Prepare | Self::Layout | Self::Commit)
+    }
+}
+
+/// The tasks by [`Work`].
+pub(super) type Tasks = [TaskId; Work::ALL.len()];
+
+/// A target and where it is in its course.
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) id: TargetId,
+    pub(super) plan: record::Plan,
+    pub(super) context: Context,
+    pub(super) writer: Lane,
+    pub(super) reader: Lane,
+    pub(super) tasks: Tasks,
+    intervals: [Option<Duration>; 2],
+    found: Option<target::Target>,
+    opened: Option<Opened>,
+    home: Option<PathBuf>,
+    read_head: Option<Head>,
+    to_lay: VecDeque<Role>,
+    slice_began: Tick,
+    whole: Option<Trouble>,
+    parts: [Option<Trouble>; 2],
+    failures: u32,
+    shown: Option<State>,
+}
+
+/// The planner and the books, to be told.
+pub(super) struct Desk<'a> {
+    pub(super) planner: &'a mut Planner,
+    pub(super) book: &'a mut Book,
+    pub(super) now: Tick,
+    pub(super) wall: Duration,
+}
+
+impl Target {
+    pub(super) fn new(
+        id: TargetId,
+        plan: record::Plan,
+        context: Context,
+        lanes: (Lane, Lane),
+        tasks: Tasks,
+    ) -> Self {
+        let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
+        Self {
+            name: plan.name.clone(),
+            id,
+            intervals: [interval(Probe::Commit), interval(Probe::Read)],
+            plan,
+            context,
+            writer: lanes.0,
+            reader: lanes.1,
+            tasks,
+            found: None,
+            opened: None,
+            home: None,
+            read_head: None,
+            to_lay: VecDeque::new(),
+            slice_began: Tick::default(),
+            whole: None,
+            parts: [None, None],
+            failures: 0,
+            shown: None,
+        }
+    }
+
+    pub(super) fn task(&self, work: Work) -> TaskId {
+        self.tasks[work as usize]
+    }
+
+    /// The job that a task asks for now; `None` when there is nothing to do any more.
+    pub(super) fn job(&mut self, work: Work, planned: Tick, now: Tick) -> Option<Job> {
+        Some(match work {
+            Work::Prepare => Job::Prepare,
+            Work::Layout => {
+                self.slice_began = now;
+                Job::Layout(*self.to_lay.front()?)
+            }
+            Work::Commit => Job::Commit { planned },
+            Work::Read => Job::Read { planned },
+            Work::Open => match (&self.home, self.read_head) {
+                (Some(home), Some(head)) => Job::OpenFile { home: home.clone(), head },
+                _ => Job::OpenDevice,
+            },
+        })
+    }
+
+    /// Takes in what came of a job.
+    pub(super) fn report(&mut self, report: Report, desk: &mut Desk<'_>) {
+        match report {
+            Report::Prepared(prepared) => self.prepared(*prepared, desk),
+            Report::Laying { role, done, total, cost } => {
+                desk.book.set_layout(self.id, probe_of(role), done, total);
+                desk.book.add_cost(self.id, probe_of(role), &cost);
+                self.next_slice(desk);
+            }
+            Report::Laid { role, head, cost, finding } => {
+                desk.book.set_layout(self.id, probe_of(role), head.size, head.size);
+                desk.book.add_cost(self.id, probe_of(role), &cost);
+                desk.book.find(self.id, probe_of(role), &finding);
+                self.laid(role, head, desk);
+            }
+            Report::Opened(opened) => self.opened(&opened, desk),
+            Report::Ran(outcome) => self.ran(&outcome, desk),
+            Report::Failed(trouble) => self.failed(trouble, desk),
+            Report::Panicked(message) => {
+                tracing::error!(target_name = self.name, message, "a lane panicked; it goes on with a new worker");
+                desk.book.lane_panicked(self.id);
+                self.try_again(Work::Prepare, desk);
+            }
+        }
+        self.show(desk);
+    }
+
+    fn prepared(&mut self, prepared: Prepared, desk: &mut Desk<'_>) {
+        (self.whole, self.parts) = (None, [None, None]);
+        self.to_lay.clear();
+        self.took_place(&prepared, desk);
+        (self.home, self.read_head) = (prepared.home, None);
+        self.found = Some(prepared.target);
+        self.tell_facts(desk);
+        if self.home.is_none() {
+            desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
+            return;
+        }
+        let mut wait = false;
+        for (role, state) in [(Role::Commits, prepared.commits), (Role::Reads, prepared.reads)] {
+            match state {
+                None => {}
+                Some(FileState::Ready(head)) => self.file_ready(role, head, desk),
+                Some(FileState::Lay) => self.to_lay.push_back(role),
+                Some(FileState::Trouble(trouble)) => {
+                    self.part_failed(probe_of(role), trouble, desk);
+                    wait = true;
+                }
+            }
+        }
+        if !self.to_lay.is_empty() {
+            desk.planner.set(self.task(Work::Layout), When::At(desk.now), desk.now);
+        }
+        if self.to_lay.contains(&Role::Reads) {
+            self.hold(Probe::Read, State::LayingOut, desk);
+        }
+        if wait {
+            self.try_again(Work::Prepare, desk);
+        }
+    }
+
+    /// What depends on the place: one probe at a time on a disk, and a block device has no commits.
+    fn took_place(&mut self, prepared: &Prepared, desk: &mut Desk<'_>) {
+        if let Some(note) = &prepared.note {
+            tracing::info!(target_name = self.name, "{note}");
+        }
+        let devices = prepared.target.leaf_keys();
+        for work in [Work::Layout, Work::Commit, Work::Read] {
+            desk.planner.set_devices(self.task(work), &devices);
+        }
+        if prepared.home.is_none() && self.intervals[Probe::Commit as usize].take().is_some() {
+            self.plan.probes.retain(|p| p.probe != Probe::Commit);
+            desk.book.remove_target(self.id);
+            self.id = desk.book.add_target(self.plan.clone());
+            desk.planner.set(self.task(Work::Commit), When::Never, desk.now);
+        }
+    }
+
+    fn file_ready(&mut self, role: Role, head: Head, desk: &mut Desk<'_>) {
+        match role {
+            Role::Commits => self.go(Probe::Commit, desk),
+            Role::Reads => {
+                self.read_head = Some(head);
+                desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
+            }
+        }
+    }
+
+    fn next_slice(&mut self, desk: &mut Desk<'_>) {
+        let pace = match self.to_lay.front() {
+            Some(Role::Commits) => Duration::ZERO,
+            Some(Role::Reads) => Duration::from_secs_f64(SLICE as f64 / LAYOUT_RATE as f64),
+            None => return,
+        };
+        let at = (self.slice_began + pace).max(desk.now);
+        desk.planner.set(self.task(Work::Layout), When::At(at), desk.now);
+    }
+
+    fn laid(&mut self, role: Role, head: Head, desk: &mut Desk<'_>) {
+        self.to_lay.retain(|r| *r != role);
+        self.file_ready(role, head, desk);
+        self.next_slice(desk);
+    }
+
+    fn opened(&mut self, opened: &OpenedReads, desk: &mut Desk<'_>) {
+        if let crate::io::Reason::NoRing(_) = opened.reason {
+            tracing::warn!(target_name = self.name, engine = %opened.engine, reason = %opened.reason, "reads go without a ring");
+        }
+        self.found = Some(opened.target.clone());
+        self.opened = Some(Opened::from(opened));
+        self.tell_facts(desk);
+        for finding in &opened.findings {
+            desk.book.find(self.id, Probe::Read, finding);
+        }
+        self.parts[Probe::Read as usize] = None;
+        if self.intervals[Probe::Commit as usize].is_none() {
+            self.whole = None;
+        }
+        self.go(Probe::Read, desk);
+    }
+
+    fn ran(&mut self, outcome: &Outcome, desk: &mut Desk<'_>) {
+        desk.book.enter(self.id, outcome, desk.now, desk.wall);
+        match &outcome.result {
+            Ok(()) => {
+                self.parts[outcome.probe as usize] = None;
+                self.failures = 0;
+            }
+            Err(failure) => {
+                let trouble = trouble_of(failure);
+                self.stop(outcome.probe, trouble, desk);
+                let again = if outcome.probe == Probe::Read { Work::Open } else { Work::Prepare };
+                self.try_again(again, desk);
+            }
+        }
+    }
+
+    /// A job failed before there was a run: of the layout in progress, of opening the reads, or of all.
+    fn failed(&mut self, trouble: Trouble, desk: &mut Desk<'_>) {
+        let laying = self.to_lay.front().copied();
+        match laying.filter(|_| trouble.failure.stage == crate::probe::Stage::Layout) {
+            Some(role) => {
+                self.to_lay.pop_front();
+                self.part_failed(probe_of(role), trouble, desk);
+                self.next_slice(desk);
+            }
+            None => {
+                let probe = Probe::ALL.iter().find(|p| self.intervals[**p as usize].is_some());
+                if let Some(probe) = probe {
+                    desk.book.fail(self.id, *probe, &trouble.failure);
+                }
+                for probe in Probe::ALL {
+                    self.hold(*probe, trouble.state, desk);
+                }
+                self.whole = Some(trouble);
+            }
+        }
+        self.try_again(Work::Prepare, desk);
+    }
+
+    fn part_failed(&mut self, probe: Probe, trouble: Trouble, desk: &mut Desk<'_>) {
+        desk.book.fail(self.id, probe, &trouble.failure);
+        self.stop(probe, trouble, desk);
+    }
+
+    fn stop(&mut self, probe: Probe, trouble: Trouble, desk: &mut Desk<'_>) {
+        self.hold(probe, trouble.state, desk);
+        self.parts[probe as usize] = Some(trouble);
+    }
+
+    /// The probe runs in its slots from now on.
+    fn go(&mut self, probe: Probe, desk: &mut Desk<'_>) {
+        let Some(interval) = self.intervals[probe as usize] else { return };
+        let task = self.task(work_of(probe));
+        desk.planner.hold(task, None);
+        desk.planner.set(task, When::Every(interval), desk.now);
+    }
+
+    /// The probe's slots pass, and say why.
+    fn hold(&mut self, probe: Probe, state: State, desk: &mut Desk<'_>) {
+        let Some(interval) = self.intervals[probe as usize] else { return };
+        let task = self.task(work_of(probe));
+        desk.planner.hold(task, Some(state.label()));
+        desk.planner.set(task, When::Every(interval), desk.now);
+    }
+
+    fn try_again(&mut self, work: Work, desk: &mut Desk<'_>) {
+        let wait = RETRY.saturating_mul(1 << self.failures.min(6)).min(LONGEST_RETRY);
+        self.failures += 1;
+        desk.planner.set(self.task(work), When::At(desk.now + wait), desk.now);
+    }
+
+    fn tell_facts(&self, desk: &mut Desk<'_>) {
+        if let Some(found) = &self.found {
+            desk.book.set_facts(self.id, facts(found, self.opened.as_ref()));
+        }
+    }
+
+    /// The state, told to the books, and to the log when it changes.
+    pub(super) fn show(&mut self, desk: &mut Desk<'_>) {
+        let Some((state, why)) = self.state(desk.now) else { return };
+        desk.book.set_state(self.id, state);
+        if self.shown.replace(state) == Some(state) {
+            return;
+        }
+        match (state, why) {
+            (State::Ready | State::LayingOut, _) => {
+                tracing::info!(target_name = self.name, state = state.label(), "target");
+            }
+            (_, why) => tracing::warn!(target_name = self.name, state = state.label(), reason = why, "target"),
+        }
+    }
+
+    fn state(&self, now: Tick) -> Option<(State, &str)> {
+        let overdue = |op: &Op| self.plan.inflight.age(*op, now) >= self.plan.overdue;
+        if let Some(op) = Op::ALL.iter().find(|op| overdue(op)) {
+            return Some((State::Stalled, op.label()));
+        }
+        let said = |t: &'_ Trouble| t.state;
+        let commit_off = self.intervals[Probe::Commit as usize].is_none();
+        let [commit, read] = &self.parts;
+        // With commits going on, reads that have no room are skipped and counted, and the target is as good as it can be.
+        let read = read.as_ref().filter(|t| commit_off || t.state != State::NoSpace);
+        if let Some(trouble) = self.whole.as_ref().or(commit.as_ref()).or(read) {
+            return Some((said(trouble), &trouble.failure.message));
+        }
+        self.found.as_ref()?;
+        let state = if self.to_lay.is_empty() { State::Ready } else { State::LayingOut };
+        Some((state, ""))
+    }
+
+    /// Why the target is not measured yet, in words; `None` when it is, or is known to fail.
+    pub(super) fn not_ready(&self) -> Option<String> {
+        let settled = self.whole.is_some() || self.parts.iter().any(Option::is_some);
+        let waiting = !settled && self.shown.is_none_or(|s| s == State::LayingOut && self.to_lay.contains(&Role::Commits));
+        waiting.then(|| format!("target `{}` is not measured yet", self.name))
+    }
+}
+
+fn probe_of(role: Role) -> Probe {
+    match role {
+        Role::Commits => Probe::Commit,
+        Role::Reads => Probe::Read,
+    }
+}
+
+fn work_of(probe: Probe) -> Work {
+    match probe {
+        Probe::Commit => Work::Commit,
+        Probe::Read => Work::Read,
+    }
+}
+
+fn trouble_of(failure: &Failure) -> Trouble {
+    Trouble { state: crate::probe::state_after(failure.errno), failure: failure.clone() }
+}
