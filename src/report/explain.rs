@@ -170,11 +170,11 @@ fn commits(commit: &Commit, shape: &Shape) -> String {
     let row = commit.profile.row();
     let way = if row.direct { "past the page cache" } else { "through the page cache" };
     let place = match row.layout {
-        Layout::AppendWrapping { .. } => "appended, wrapping",
+        Layout::AppendWrapping { .. } => "appended in a segment that is reused",
         Layout::Overwrite => "overwritten at random places",
     };
     format!(
-        "{} back to back each {}, profile {}: {} {place} {way}, {}",
+        "{} back to back each {}, profile {}: {} {place}, {way}, {}",
         shape.commits,
         commit.interval,
         commit.profile,

@@ -38,7 +38,7 @@ fn one_disk_with_every_default() {
         "\
 data: /srv/data
   files    /srv/data/.diskcanary
-  commits  3 back to back each 2s, profile overwrite: 4KiB overwritten at random places past the page cache, then fdatasync
+  commits  3 back to back each 2s, profile overwrite: 4KiB overwritten at random places, past the page cache, then fdatasync
            first after about 1 s, when the commit file of 64MiB is laid out at 64MiB/s; at once where it is from before
   reads    16 at depth 1, then 48 at depth 4, each 30s: 4KiB at random places past the page cache, engine auto, wait sleep
            first after about 17 s, when the read file of 1GiB is laid out at 64MiB/s; at once where it is from before
