@@ -1,6 +1,8 @@
 //! Config files that ship, which must be good, and files with one mistake each, whose messages are kept beside them.
 //! Rewrite the messages with `BLESS=1`, then read them as a user would.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with helpers")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

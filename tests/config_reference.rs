@@ -1,5 +1,7 @@
 //! `docs/config.md` is what the keys' doc comments make of it. Rewrite it with `BLESS=1`.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with helpers")]
+
 use std::fs;
 
 #[test]

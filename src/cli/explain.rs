@@ -44,7 +44,8 @@ fn explained(target: &TargetPlan, look: Look) -> Target {
         path: target.path.display().to_string(),
         place: match look {
             Look::At(place) => place,
-            Look::Down(why) | Look::Refused(why) => Place::Nowhere(why),
+            Look::Down(why) => Place::Down(why),
+            Look::Refused(why) => Place::Refused(why),
         },
         engine: target.engine.label(),
         commit: target.commit.as_ref().map(|commit| Commit {

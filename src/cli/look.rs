@@ -60,6 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "the test lays out what is looked at")]
     fn a_path_is_looked_at_and_nothing_is_made() {
         let folder = tempfile::tempdir().unwrap();
         let here = |name: &str| TargetPlan::at("a", folder.path().join(name));

@@ -11,9 +11,7 @@ mod word;
 mod yaml;
 
 pub use error::Error;
-pub use plan::{
-    CommitPlan, EngineChoice, NoStateDirectory, Plan, ReadPlan, TargetPlan, Wait, state_directory,
-};
+pub use plan::{CommitPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
 pub use reference::reference;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::io::EngineKind;
+use crate::io::{Wait, Wish};
 use crate::probe::{Method, Profile};
 use crate::units::{Bytes, Span};
 
@@ -31,7 +31,7 @@ pub struct TargetPlan {
     /// Where the probe files go instead of below `path`; absolute.
     pub probe_dir: Option<PathBuf>,
     /// How reads reach the kernel.
-    pub engine: EngineChoice,
+    pub engine: Wish,
     /// The commit probe; `None` when it is off. A block device has none, whatever stands here.
     pub commit: Option<CommitPlan>,
     /// The read probe; `None` when it is off.
@@ -66,55 +66,6 @@ pub struct ReadPlan {
     pub file_size: Bytes,
 }
 
-/// Which engine reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EngineChoice {
-    /// io_uring where it works, else threads.
-    #[default]
-    Auto,
-    /// io_uring, or, where it cannot be had, threads and a line that says so.
-    Uring,
-    /// Threads.
-    Threads,
-}
-
-impl EngineChoice {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Auto, Self::Uring, Self::Threads];
-
-    /// As config word.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Uring => EngineKind::Uring.label(),
-            Self::Threads => EngineKind::Threads.label(),
-        }
-    }
-}
-
-/// How to wait for a read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
-    /// The kernel wakes us.
-    #[default]
-    Sleep,
-    /// We look at the completion ring for a bounded time first: less of ours in the number, more CPU.
-    Spin,
-}
-
-impl Wait {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Sleep, Self::Spin];
-
-    /// As config word.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Sleep => "sleep",
-            Self::Spin => "spin",
-        }
-    }
-}
-
 impl Plan {
     /// Reads and resolves a file. `reserved` are the label names that users may not take. Touches nothing but the file.
     pub fn load(file: &Path, reserved: &[&str]) -> Result<Self, Error> {
@@ -145,7 +96,7 @@ impl TargetPlan {
             path,
             labels: BTreeMap::new(),
             probe_dir: None,
-            engine: EngineChoice::default(),
+            engine: Wish::default(),
             commit: resolve::commit(&RawCommit::default(), false),
             read: resolve::read(&RawRead::default()),
             reserve: None,

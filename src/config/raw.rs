@@ -9,7 +9,8 @@ use crate::probe::{Method, Profile};
 use crate::units::{Bytes, Span};
 
 use super::section::Section;
-use super::{EngineChoice, Wait, word};
+use super::word;
+use crate::io::{Wait, Wish};
 
 /// At the top there is one key.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -39,8 +40,8 @@ pub(super) struct RawTarget {
     /// How reads reach the kernel. `auto` takes io_uring and falls back to threads where there is none; so does
     /// `io_uring`. Which one is in use, and why, is a metric.
     #[serde(default, serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
-    #[schemars(schema_with = "word::schema::<EngineChoice>")]
-    pub(super) engine: EngineChoice,
+    #[schemars(schema_with = "word::schema::<Wish>")]
+    pub(super) engine: Wish,
     /// The commit probe, as a write-ahead log does it: 3 commits back to back in each interval. On a block device it is
     /// always off.
     #[serde(default, skip_serializing_if = "Option::is_none")]

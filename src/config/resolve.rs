@@ -102,7 +102,7 @@ pub(super) fn commit(raw: &RawCommit, asked_for: bool) -> Option<CommitPlan> {
 
 /// The read probe; `None` when it is off.
 pub(super) fn read(raw: &RawRead) -> Option<ReadPlan> {
-    raw.enabled.then(|| ReadPlan { interval: raw.interval, wait: raw.wait, file_size: raw.file_size })
+    raw.enabled.then_some(ReadPlan { interval: raw.interval, wait: raw.wait, file_size: raw.file_size })
 }
 
 fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {

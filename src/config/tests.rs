@@ -22,7 +22,7 @@ fn what_is_left_out_has_its_default() {
     assert!(!commit.asked_for);
     let read = target.read.as_ref().unwrap();
     assert_eq!((read.interval, read.file_size, read.wait), (Span::seconds(30), Bytes::gib(1), Wait::Sleep));
-    assert_eq!((target.engine, target.reserve), (EngineChoice::Auto, None));
+    assert_eq!((target.engine, target.reserve), (Wish::Auto, None));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn every_key_does_something() {
     assert_eq!(target.path, PathBuf::from("/srv/with space/"));
     assert_eq!(target.labels["a"], "b");
     assert_eq!(target.probe_dir, Some(PathBuf::from("/p")));
-    assert_eq!((target.engine, target.reserve), (EngineChoice::Threads, Some(Bytes::gib(2))));
+    assert_eq!((target.engine, target.reserve), (Wish::Threads, Some(Bytes::gib(2))));
     let commit = CommitPlan {
         profile: Profile::Postgres,
         method: Method::Fsync,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::probe::{Method, Profile};
 
-use super::{EngineChoice, Wait};
+use crate::io::{Wait, Wish};
 
 /// A value that stands in the config as one of a few words.
 pub(super) trait Word: Copy + 'static {
@@ -31,7 +31,7 @@ macro_rules! words {
     )*};
 }
 
-words!(Profile, Method, EngineChoice, Wait);
+words!(Profile, Method, Wish, Wait);
 
 /// For `#[serde(serialize_with)]`.
 pub(super) fn serialize<T: Word, S: Serializer>(word: &T, to: S) -> Result<S::Ok, S::Error> {

@@ -42,11 +42,7 @@ const SKIP_REASONS: &[&str] = &[
 /// Something for the control thread.
 pub(super) enum Message {
     /// A lane of a target has finished a job.
-    Report {
-        target: usize,
-        writes: bool,
-        report: Report,
-    },
+    Report { target: usize, writes: bool, report: Report },
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
@@ -208,12 +204,8 @@ impl Control {
     }
 
     fn with(&mut self, at: usize, act: impl FnOnce(&mut Target, &mut Desk<'_>)) {
-        let mut desk = Desk {
-            planner: &mut self.planner,
-            book: &mut self.book,
-            now: clock::now(),
-            wall: clock::wall(),
-        };
+        let mut desk =
+            Desk { planner: &mut self.planner, book: &mut self.book, now: clock::now(), wall: clock::wall() };
         act(&mut self.targets[at], &mut desk);
     }
 }

@@ -107,7 +107,10 @@ async fn drain(messages: &std::sync::mpsc::Sender<Message>) {
     }
     match tokio::time::timeout(GRACE, told).await {
         Ok(_) => tracing::info!("ended; nothing was out"),
-        Err(_) => tracing::warn!(grace_seconds = GRACE.as_secs(), "ended with operations still out; the kernel keeps them"),
+        Err(_) => tracing::warn!(
+            grace_seconds = GRACE.as_secs(),
+            "ended with operations still out; the kernel keeps them"
+        ),
     }
 }
 

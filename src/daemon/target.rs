@@ -146,7 +146,11 @@ impl Target {
             Report::Ran(outcome) => self.ran(&outcome, desk),
             Report::Failed(trouble) => self.failed(trouble, desk),
             Report::Panicked(message) => {
-                tracing::error!(target_name = self.name, message, "a lane panicked; it goes on with a new worker");
+                tracing::error!(
+                    name = self.name,
+                    message,
+                    "a lane panicked; it goes on with a new worker"
+                );
                 desk.book.lane_panicked(self.id);
                 self.try_again(Work::Prepare, desk);
             }
@@ -191,7 +195,7 @@ impl Target {
     /// What depends on the place: one probe at a time on a disk, and a block device has no commits.
     fn took_place(&mut self, prepared: &Prepared, desk: &mut Desk<'_>) {
         if let Some(note) = &prepared.note {
-            tracing::info!(target_name = self.name, "{note}");
+            tracing::info!(name = self.name, "{note}");
         }
         let devices = prepared.target.leaf_keys();
         for work in [Work::Layout, Work::Commit, Work::Read] {
@@ -233,7 +237,7 @@ impl Target {
 
     fn opened(&mut self, opened: &OpenedReads, desk: &mut Desk<'_>) {
         if let crate::io::Reason::NoRing(_) = opened.reason {
-            tracing::warn!(target_name = self.name, engine = %opened.engine, reason = %opened.reason, "reads go without a ring");
+            tracing::warn!(name = self.name, engine = %opened.engine, reason = %opened.reason, "reads go without a ring");
         }
         self.found = Some(opened.target.clone());
         self.opened = Some(Opened::from(opened));
@@ -328,16 +332,15 @@ impl Target {
     /// The state, told to the books, and to the log when it changes.
     pub(super) fn show(&mut self, desk: &mut Desk<'_>) {
         let Some((state, why)) = self.state(desk.now) else { return };
-        desk.book.set_state(self.id, state);
-        if self.shown.replace(state) == Some(state) {
-            return;
-        }
-        match (state, why) {
-            (State::Ready | State::LayingOut, _) => {
-                tracing::info!(target_name = self.name, state = state.label(), "target");
+        if self.shown != Some(state) {
+            let (name, word) = (self.name.as_str(), state.label());
+            match state {
+                State::Ready | State::LayingOut => tracing::info!(name, state = word, "target"),
+                _ => tracing::warn!(name, state = word, reason = why, "target"),
             }
-            (_, why) => tracing::warn!(target_name = self.name, state = state.label(), reason = why, "target"),
+            desk.book.set_state(self.id, state);
         }
+        self.shown = Some(state);
     }
 
     fn state(&self, now: Tick) -> Option<(State, &str)> {
@@ -361,7 +364,8 @@ impl Target {
     /// Why the target is not measured yet, in words; `None` when it is, or is known to fail.
     pub(super) fn not_ready(&self) -> Option<String> {
         let settled = self.whole.is_some() || self.parts.iter().any(Option::is_some);
-        let waiting = !settled && self.shown.is_none_or(|s| s == State::LayingOut && self.to_lay.contains(&Role::Commits));
+        let waiting = !settled
+            && self.shown.is_none_or(|s| s == State::LayingOut && self.to_lay.contains(&Role::Commits));
         waiting.then(|| format!("target `{}` is not measured yet", self.name))
     }
 }

@@ -10,13 +10,24 @@ use crate::sys::{Errno, RingFailure};
 /// Which engine is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
-    /// The best that can be had.
+    /// io_uring where it works, else threads.
     #[default]
     Auto,
-    /// io_uring; threads where it cannot be had.
-    Uring,
     /// Blocking threads.
     Threads,
+}
+
+impl Wish {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Auto, Self::Threads];
+
+    /// As config word.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Threads => "threads",
+        }
+    }
 }
 
 /// How a completion is waited for.
@@ -27,6 +38,19 @@ pub enum Wait {
     Sleep,
     /// Polling for up to a millisecond, then asleep. Only a ring can be polled: elsewhere this is `Sleep`.
     Spin,
+}
+
+impl Wait {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Sleep, Self::Spin];
+
+    /// As config word.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::Spin => "spin",
+        }
+    }
 }
 
 /// How [`Engine::single`] goes.
@@ -100,7 +124,7 @@ pub fn open(source: Source, depth: u16, block: u32, wish: Wish, wait: Wait) -> R
     }
     let reason = match wish {
         Wish::Auto => Reason::Best,
-        Wish::Uring | Wish::Threads => Reason::Asked,
+        Wish::Threads => Reason::Asked,
     };
     if wish == Wish::Threads {
         return threads(source, depth, block, reason);

@@ -73,7 +73,8 @@ impl Row {
     /// Whether a write may cover a page of the page cache in part. The kernel then reads the rest from the disk first,
     /// which a log that is freshly preallocated is spared: the probe must have those pages in the cache before it times.
     pub const fn partial_pages(&self) -> bool {
-        !self.direct && !(self.block_size.is_multiple_of(4096) && self.alignment.is_multiple_of(4096))
+        let whole = self.block_size.is_multiple_of(4096) && self.alignment.is_multiple_of(4096);
+        !(self.direct || whole)
     }
 }
 

@@ -50,7 +50,7 @@ pub fn cached(
     let Ok(mut buffer) = Buffer::new(BLOCK + 1) else {
         return Finding::unknown(Fault::Cached, "no memory for the check");
     };
-    let mut place = |random: &mut fastrand::Rng| random.u64(0..blocks.max(1)) * BLOCK as u64;
+    let place = |random: &mut fastrand::Rng| random.u64(0..blocks.max(1)) * BLOCK as u64;
     match source.read_at(&mut buffer[1..], place(random)) {
         Err(Errno::EINVAL | Errno::EFAULT) => return Finding::fine(Fault::Cached),
         Err(e) => return Finding::unknown(Fault::Cached, format!("the check's read failed: {e}")),

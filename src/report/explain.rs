@@ -42,8 +42,10 @@ pub enum Place {
     },
     /// The block device itself, read-only.
     Device,
-    /// Not now: why, one sentence.
-    Nowhere(String),
+    /// Not now: why, one sentence. It may come back, so the rest is told as for files.
+    Down(String),
+    /// Never, as it is written: why, one sentence.
+    Refused(String),
 }
 
 /// The commit probe.
@@ -106,13 +108,16 @@ pub fn explain(targets: &[Target], shape: &Shape) -> String {
     }
     let sum =
         targets.iter().map(|target| per_day(target, shape)).fold(PerDay::default(), |all, one| PerDay {
-            commits: all.commits + one.commits,
-            written: all.written + one.written,
-            reads: all.reads + one.reads,
-            read: all.read + one.read,
+            commits: all.commits.saturating_add(one.commits),
+            written: all.written.saturating_add(one.written),
+            reads: all.reads.saturating_add(one.reads),
+            read: all.read.saturating_add(one.read),
         });
     let targets_word = if targets.len() == 1 { "target" } else { "targets" };
     let _ = writeln!(text, "{} {targets_word}, a day: {}", targets.len(), cost(&sum));
+    if sum.commits > 0 {
+        text += "What a commit makes the file system write comes on top: diskcanary_commit_device_bytes shows it.\n";
+    }
     if let Some(series) = targets.iter().map(|target| target.series).sum::<Option<usize>>() {
         let _ = writeln!(text, "{} series", count(series as u64));
     }
@@ -125,7 +130,8 @@ fn one(text: &mut String, target: &Target, shape: &Shape) {
     };
     let device = target.place == Place::Device;
     match &target.place {
-        Place::Nowhere(why) => return line("is down", &plain(why)),
+        Place::Refused(why) => return line("never", &plain(why)),
+        Place::Down(why) => line("is down", &plain(why)),
         Place::Device => line("device", "read as it is, never written; no files"),
         Place::Files { directory, moved } => {
             line("files", &plain(directory));
@@ -164,11 +170,11 @@ fn commits(commit: &Commit, shape: &Shape) -> String {
     let row = commit.profile.row();
     let way = if row.direct { "past the page cache" } else { "through the page cache" };
     let place = match row.layout {
-        Layout::AppendWrapping { .. } => "appended, wrapping",
+        Layout::AppendWrapping { .. } => "appended in a segment that is reused",
         Layout::Overwrite => "overwritten at random places",
     };
     format!(
-        "{} back to back each {}, profile {}: {} {place} {way}, {}",
+        "{} back to back each {}, profile {}: {} {place}, {way}, {}",
         shape.commits,
         commit.interval,
         commit.profile,
@@ -199,7 +205,7 @@ fn first(size: Bytes, until: Bytes, what: &str, shape: &Shape) -> String {
 fn per_day(target: &Target, shape: &Shape) -> PerDay {
     let runs = |interval: Span| (DAY.as_nanos() / interval.get().as_nanos().max(1)) as u64;
     let (mut day, device) = (PerDay::default(), target.place == Place::Device);
-    if matches!(target.place, Place::Nowhere(_)) {
+    if matches!(target.place, Place::Refused(_)) {
         return day;
     }
     if let Some(commit) = target.commit.filter(|_| !device) {
@@ -216,11 +222,7 @@ fn per_day(target: &Target, shape: &Shape) -> PerDay {
 fn cost(day: &PerDay) -> String {
     let mut parts = Vec::new();
     if day.commits > 0 {
-        parts.push(format!(
-            "{} commits of {} in all (the file system's journal comes on top: see diskcanary_commit_device_bytes)",
-            count(day.commits),
-            Bytes::new(day.written)
-        ));
+        parts.push(format!("{} commits of {} in all", count(day.commits), Bytes::new(day.written)));
     }
     if day.reads > 0 {
         parts.push(format!("{} reads of {} in all", count(day.reads), Bytes::new(day.read)));

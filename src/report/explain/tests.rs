@@ -38,14 +38,15 @@ fn one_disk_with_every_default() {
         "\
 data: /srv/data
   files    /srv/data/.diskcanary
-  commits  3 back to back each 2s, profile overwrite: 4KiB overwritten at random places past the page cache, then fdatasync
+  commits  3 back to back each 2s, profile overwrite: 4KiB overwritten at random places, past the page cache, then fdatasync
            first after about 1 s, when the commit file of 64MiB is laid out at 64MiB/s; at once where it is from before
   reads    16 at depth 1, then 48 at depth 4, each 30s: 4KiB at random places past the page cache, engine auto, wait sleep
            first after about 17 s, when the read file of 1GiB is laid out at 64MiB/s; at once where it is from before
-  a day    129,600 commits of 506.2MiB in all (the file system's journal comes on top: see diskcanary_commit_device_bytes), 184,320 reads of 720MiB in all
+  a day    129,600 commits of 506.2MiB in all, 184,320 reads of 720MiB in all
   series   120
 
-1 target, a day: 129,600 commits of 506.2MiB in all (the file system's journal comes on top: see diskcanary_commit_device_bytes), 184,320 reads of 720MiB in all
+1 target, a day: 129,600 commits of 506.2MiB in all, 184,320 reads of 720MiB in all
+What a commit makes the file system write comes on top: diskcanary_commit_device_bytes shows it.
 120 series
 "
     );
@@ -60,10 +61,14 @@ fn a_device_is_only_read() {
 }
 
 #[test]
-fn a_target_that_is_down_costs_nothing() {
-    let text = explain(&[target(Place::Nowhere("there is no /srv/data".to_owned()))], &SHAPE);
-    assert!(text.contains("is down  there is no /srv/data\n"), "{text}");
-    assert!(text.ends_with("1 target, a day: nothing\n120 series\n"), "{text}");
+fn a_target_that_is_down_is_told_as_it_will_be_and_a_refused_one_costs_nothing() {
+    let text = explain(&[target(Place::Down("there is no /srv/data".to_owned()))], &SHAPE);
+    assert!(
+        text.contains("  is down  there is no /srv/data\n") && text.contains("129,600 commits"),
+        "{text}"
+    );
+    let text = explain(&[target(Place::Refused("it is a file".to_owned()))], &SHAPE);
+    assert_eq!(text, "data: /srv/data\n  never    it is a file\n\n1 target, a day: nothing\n120 series\n");
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! The binary as a user meets it: what it prints, and how it ends.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with helpers")]
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn diskcanary(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_diskcanary")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn every_example_passes_check_and_explain() {
+    for entry in fs::read_dir("config").unwrap() {
+        let file = entry.unwrap().path();
+        for command in ["check", "explain"] {
+            let output = diskcanary(&[command, file.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(0), "{command} {}: {output:?}", file.display());
+            assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_bad_config_ends_with_2_and_one_line_on_standard_error() {
+    for command in ["check", "explain"] {
+        let output = diskcanary(&[command, "tests/config/unknown_key.yml"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty());
+        let error = text(&output.stderr);
+        assert!(
+            error.starts_with("diskcanary: tests/config/unknown_key.yml:7: targets[0].read: "),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1);
+    }
+    assert_eq!(diskcanary(&["check", "none.yml"]).status.code(), Some(2));
+    assert_eq!(diskcanary(&["chekc"]).status.code(), Some(2));
+}
+
+#[test]
+fn check_tells_a_path_that_is_no_place_from_one_that_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.yml");
+    let check = |path: &str| {
+        fs::write(&config, format!("targets: [{{name: a, path: {path}}}]")).unwrap();
+        diskcanary(&["check", config.to_str().unwrap()])
+    };
+    let good = check(folder.path().to_str().unwrap());
+    assert!(good.status.success() && text(&good.stdout).ends_with("c.yml is good: 1 target\n"), "{good:?}");
+    let missing = check("/dev/no-such-disk");
+    assert!(
+        missing.status.success() && text(&missing.stdout).starts_with("warning: target `a`: "),
+        "{missing:?}"
+    );
+    assert!(!fs::exists("/dev/no-such-disk").unwrap());
+    let file = check(config.to_str().unwrap());
+    assert_eq!(file.status.code(), Some(2), "{file:?}");
+    assert!(text(&file.stdout).contains("is a file; name the directory"), "{file:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "check made something");
+}
+
+#[test]
+fn explain_says_where_and_what_it_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("with space");
+    fs::create_dir(&place).unwrap();
+    let config = folder.path().join("c.yml");
+    fs::write(&config, format!("targets: [{{name: a, path: {:?}, read: {{interval: 1m}}}}]", place)).unwrap();
+    let output = diskcanary(&["explain", config.to_str().unwrap()]);
+    let said = text(&output.stdout);
+    assert!(said.contains("with space/.diskcanary\n") && said.contains("92,160 reads of 360MiB"), "{said}");
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+}
+
+#[test]
+fn version_and_help_go_to_standard_output() {
+    let version = diskcanary(&["--version"]);
+    assert!(version.status.success() && text(&version.stdout).starts_with("diskcanary 0."), "{version:?}");
+    let help = diskcanary(&["--help"]);
+    assert!(help.status.success() && text(&help.stdout).contains("explain"), "{help:?}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_diskcanary"))
+        .args(["explain", "config/postgresql.yml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
+    assert_eq!(output.status.code(), Some(0));
+}
