@@ -4,6 +4,7 @@
 mod text;
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::clock::Tick;
 use crate::io::Op;
@@ -15,6 +16,9 @@ const STYLE: &str = include_str!("style.css");
 
 /// The window that the page shows.
 const WINDOW: usize = 1;
+
+/// Every page would catch some operation that is just out and well; those are left out.
+const WORTH_SAYING: Duration = Duration::from_millis(100);
 
 /// How a target is, for its border, its word and its place on the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +52,7 @@ impl Health {
     const fn word(self) -> &'static str {
         match self {
             Self::Down => "down",
-            Self::Doubtful => "measured, but not to be trusted",
+            Self::Doubtful => "not to be trusted",
             Self::Unknown => "no result yet",
             Self::Up => "up",
         }
@@ -66,11 +70,11 @@ pub fn status(snapshot: &Snapshot, now: Tick) -> String {
     }
     let (window, _) = WINDOWS[WINDOW];
     // Writing to a string cannot fail; so it is here and below.
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<footer><p>Latencies are exact over the last {window}. First: submitted before its run's first \
          completion, when the disk may have slept; warm: all others. p99 needs 100 samples. The page loads itself again every \
-         10 s.</p></footer></body></html>\n"
+         10 s.</p></footer></body></html>"
     );
     out
 }
@@ -90,7 +94,7 @@ fn head(snapshot: &Snapshot, targets: &[(Health, &TargetView)], out: &mut String
         .map(|health| (count(health), health.word()));
     let said: Vec<String> =
         said.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    let said = if said.is_empty() { "no targets".to_owned() } else { said.join(", ") };
+    let said = if said.is_empty() { "no targets".to_owned() } else { said.join(" · ") };
     let _ = write!(
         out,
         "{said}</span><nav><a href=\"/metrics\">metrics</a><a href=\"/-/healthy\">healthy</a>\
@@ -129,11 +133,11 @@ fn section(target: &TargetView, health: Health, now: Tick, out: &mut String) {
 fn troubles(target: &TargetView, now: Tick, out: &mut String) {
     for op in Op::ALL {
         let age = target.inflight().age(op, now);
-        if !age.is_zero() {
+        if age >= WORTH_SAYING {
             let late = op != Op::Layout && age > target.plan.overdue;
             let (class, end) = if late { ("bad", ": overdue") } else { ("dim", "") };
             let age = Nanos(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
-            let _ = write!(out, "<p class=\"{class}\">one {} is out for {age}{end}</p>", op.label());
+            let _ = write!(out, "<p class=\"{class}\"><b>{}</b> not back for {age}{end}</p>", op.label());
         }
     }
     for p in &target.probes {

@@ -72,8 +72,8 @@ fn what_is_wrong_stands_first_and_in_words() {
     assert!(place("<h2>&lt;script&gt;") < place("<h2>wal</h2>"));
     assert!(place("<h2>wal</h2>") < place("<h2>new</h2>"));
     assert!(place("<h2>new</h2>") < place("<h2>pgdata</h2>"));
-    place("1 down, 1 measured, but not to be trusted, 1 no result yet, 1 up");
-    place("one sync is out for 22.0 s: overdue");
+    place("1 down · 1 not to be trusted · 1 no result yet · 1 up");
+    place("<b>sync</b> not back for 22.0 s: overdue");
     place("<b>commit failed</b> (EIO): fdatasync of /srv/x failed");
     place("<b>commit: unflushed</b>: mounted with barrier=0");
     place("<td class=\"main\">698 µs</td>");
