@@ -21,7 +21,7 @@ use writer::Writer;
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Bytes to expect of a target, so that the text seldom has to move while it grows.
-const BYTES_PER_TARGET: usize = 64 << 10;
+const BYTES_PER_TARGET: usize = 80 << 10;
 
 /// Appends everything that the snapshot holds, ages as of `now`. Families without samples are left out.
 pub fn text(snapshot: &Snapshot, now: Tick, out: &mut String) {

@@ -10,7 +10,7 @@ pub(super) const PREFIX: &str = "diskcanary_";
 pub(super) struct Writer<'a> {
     out: &'a mut String,
     floats: FloatText,
-    /// `le` texts of the bounds that were met, by address: the bounds are static.
+    /// What follows `le="` for the bounds that were met, by address: the bounds are static.
     bounds: Vec<(&'static [u64], Vec<String>)>,
     line: String,
 }
@@ -73,7 +73,6 @@ impl<'w> Samples<'w, '_> {
         for (le, below) in self.writer.bounds[at].1.iter().zip(buckets.cumulative()) {
             self.writer.out.push_str(&self.writer.line);
             self.writer.out.push_str(le);
-            self.writer.out.push_str("\"} ");
             self.writer.out.push_str(itoa::Buffer::new().format(below));
             self.writer.out.push('\n');
         }
@@ -125,7 +124,7 @@ impl Writer<'_> {
         let text = |bound| {
             let mut text = String::new();
             write_le(bound, &mut text);
-            text
+            text + "\"} "
         };
         self.bounds.push((bounds, ends.map(text).collect()));
         self.bounds.len() - 1
@@ -157,16 +156,16 @@ pub(super) fn labels<'l>(pairs: impl IntoIterator<Item = (&'l str, &'l str)>, ou
 
 /// Backslash, quote and line feed are all that the format wants escaped.
 fn escape(value: &str, out: &mut String) {
+    let special = |b: &u8| matches!(b, b'\\' | b'"' | b'\n');
     let mut rest = value;
-    while let Some(at) = rest.find(['\\', '"', '\n']) {
-        let (plain, special) = rest.split_at(at);
-        out.push_str(plain);
-        out.push_str(match special.as_bytes()[0] {
+    while let Some(at) = rest.as_bytes().iter().position(special) {
+        out.push_str(&rest[..at]);
+        out.push_str(match rest.as_bytes()[at] {
             b'\n' => "\\n",
             b'"' => "\\\"",
             _ => "\\\\",
         });
-        rest = &special[1..];
+        rest = &rest[at + 1..];
     }
     out.push_str(rest);
 }
