@@ -7,7 +7,8 @@ use crate::config::{Plan, TargetPlan};
 use crate::report::explain::Place;
 
 use super::look::{self, Look};
-use super::{BAD_CONFIG, Ending, RESERVED_LABELS};
+use super::{BAD_CONFIG, Ending};
+use crate::expose;
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -18,7 +19,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn command(args: &Args) -> Ending {
-    match Plan::load(&args.file, RESERVED_LABELS) {
+    match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
             let looks: Vec<_> = plan.targets.iter().map(|target| (target, look::at(target))).collect();
             verdict(&args.file.display().to_string(), &looks)

@@ -6,8 +6,9 @@ use crate::config::{Plan, TargetPlan};
 use crate::report::explain::{Commit, Place, Read, Shape, Target, explain};
 use crate::units::Bytes;
 
+use super::Ending;
 use super::look::{self, Look};
-use super::{Ending, RESERVED_LABELS};
+use crate::expose;
 
 /// What the probes do in a run.
 const SHAPE: Shape = Shape {
@@ -28,7 +29,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn command(args: &Args) -> Ending {
-    match Plan::load(&args.file, RESERVED_LABELS) {
+    match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
             let targets: Vec<_> =
                 plan.targets.iter().map(|target| explained(target, look::at(target))).collect();

@@ -15,7 +15,7 @@ use crate::clock;
 
 /// The least important lines that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogLevel {
+pub(super) enum LogLevel {
     /// What needs somebody to act.
     Error,
     /// What may.
@@ -42,7 +42,7 @@ impl LogLevel {
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
+pub(super) enum LogFormat {
     /// `ts=… level=info msg="…" key=value`
     Logfmt,
     /// One JSON object a line.
@@ -50,7 +50,7 @@ pub enum LogFormat {
 }
 
 /// Sends the process's log lines to standard error. A second call changes nothing.
-pub fn start_logging(level: LogLevel, format: LogFormat) {
+pub(super) fn start_logging(level: LogLevel, format: LogFormat) {
     // The first subscriber stays; a second one, as in tests, is no fault.
     let _ = tracing::subscriber::set_global_default(subscriber(level, format, io::stderr));
 }

@@ -2,14 +2,9 @@
 
 mod check;
 mod explain;
-mod listen;
 mod log;
 mod look;
 mod run;
-
-pub use listen::ListenAddress;
-pub use log::{LogFormat, LogLevel, start_logging};
-pub use run::RunArgs;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,52 +14,6 @@ use clap::{Parser, Subcommand};
 
 /// Exit code for a bad config or wrong usage, as clap has it.
 const BAD_CONFIG: u8 = 2;
-
-/// Label names that users may not put on their targets.
-const RESERVED_LABELS: &[&str] = &[
-    "block_size",
-    "bound",
-    "bucket",
-    "currency",
-    "depth",
-    "device",
-    "dimension",
-    "direct",
-    "engine",
-    "errno",
-    "fault",
-    "fstype",
-    "instance",
-    "job",
-    "jobs",
-    "kind",
-    "le",
-    "leaf",
-    "level",
-    "limit",
-    "model",
-    "name",
-    "op",
-    "other",
-    "path",
-    "pattern",
-    "phase",
-    "probe",
-    "product",
-    "profile",
-    "quantile",
-    "reason",
-    "regime",
-    "result",
-    "role",
-    "serial",
-    "severity",
-    "stage",
-    "stat",
-    "state",
-    "target",
-    "window",
-];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("DISKCANARY_REVISION") {
     Some(revision) => format!("{} (revision {revision})", env!("CARGO_PKG_VERSION")),
@@ -80,6 +29,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Probe what the config says, or without one the state directory, until told to end.
+    Run(run::Args),
     /// Say whether a config file is good, and what of it is not there now. Opens nothing but the file.
     Check(check::Args),
     /// Say what a config would do: what is probed where, when it begins, what it costs a day.
@@ -101,6 +52,10 @@ impl Ending {
         Self { text, error: None, code: 0 }
     }
 
+    fn failed(error: String) -> Self {
+        Self { text: String::new(), error: Some(error), code: 1 }
+    }
+
     fn bad_config(error: String) -> Self {
         Self { text: String::new(), error: Some(error), code: BAD_CONFIG }
     }
@@ -117,6 +72,7 @@ pub fn main() -> ExitCode {
         }
     };
     finish(&match cli.command {
+        Command::Run(args) => run::command(&args),
         Command::Check(args) => check::command(&args),
         Command::Explain(args) => explain::command(&args),
     })
@@ -152,10 +108,5 @@ mod tests {
         assert_eq!(code(&["diskcanary", "check"]), 2);
         assert_eq!(code(&["diskcanary", "--help"]), 0);
         assert_eq!(code(&["diskcanary", "--version"]), 0);
-    }
-
-    #[test]
-    fn reserved_labels_are_sorted_and_unique() {
-        assert!(RESERVED_LABELS.is_sorted_by(|a, b| a < b));
     }
 }

@@ -1,44 +1,69 @@
-//! The arguments of `diskcanary run`.
+//! `diskcanary run`.
 
 use std::path::PathBuf;
 
-use super::{ListenAddress, LogFormat, LogLevel};
+use super::Ending;
+use super::log::{LogFormat, LogLevel, start_logging};
+use crate::config::{Plan, state_directory};
+use crate::http::{self, ListenAddress, TelemetryPath};
+use crate::{daemon, expose, sys};
 
 /// Arguments of `run`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
-pub struct RunArgs {
+pub(super) struct Args {
     /// The config file. Without it one target is probed: the state directory.
     #[arg(long = "config.file", value_name = "FILE")]
-    pub config_file: Option<PathBuf>,
+    config_file: Option<PathBuf>,
 
     /// Where to listen; may be given several times.
     #[arg(long = "web.listen-address", value_name = "ADDRESS", default_value = ":10074")]
-    pub listen: Vec<ListenAddress>,
+    listen: Vec<ListenAddress>,
 
     /// Where the metrics are.
-    #[arg(long = "web.telemetry-path", value_name = "PATH", default_value = "/metrics", value_parser = telemetry_path)]
-    pub telemetry_path: String,
+    #[arg(long = "web.telemetry-path", value_name = "PATH", default_value = "/metrics")]
+    telemetry_path: TelemetryPath,
 
     /// The least important lines that are logged.
     #[arg(long = "log.level", value_enum, value_name = "LEVEL", default_value = "info")]
-    pub log_level: LogLevel,
+    log_level: LogLevel,
 
     /// How lines are written.
     #[arg(long = "log.format", value_enum, value_name = "FORMAT", default_value = "logfmt")]
-    pub log_format: LogFormat,
+    log_format: LogFormat,
 }
 
-fn telemetry_path(text: &str) -> Result<String, String> {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b);
-    if !text.starts_with('/') || !text.bytes().all(allowed) {
-        return Err("write a path such as `/metrics`: letters, digits and `-_.~` between slashes".to_owned());
+pub(super) fn command(args: &Args) -> Ending {
+    let plan = match &args.config_file {
+        Some(file) => {
+            Plan::load(file, &expose::reserved_labels()).map_err(|e| Ending::bad_config(e.to_string()))
+        }
+        None => without_config(),
+    };
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(ending) => return ending,
+    };
+    start_logging(args.log_level, args.log_format);
+    let web = http::Config {
+        addresses: args.listen.clone(),
+        telemetry_path: args.telemetry_path.clone(),
+        ..http::Config::default()
+    };
+    match daemon::run(&plan, web) {
+        Ok(()) => Ending::good(String::new()),
+        Err(error) => Ending::failed(error.to_string()),
     }
-    if text == "/" || text.starts_with("/-/") {
-        return Err(
-            "the status page and the health checks are there; write another, such as `/metrics`".to_owned()
-        );
-    }
-    Ok(text.to_owned())
+}
+
+/// One target at the state directory, which is made if it is missing.
+fn without_config() -> Result<Plan, Ending> {
+    let variable = |name| std::env::var_os(name);
+    let (state, home) = (variable("STATE_DIRECTORY"), variable("HOME"));
+    let dir = state_directory(state.as_deref(), home.as_deref(), sys::is_root())
+        .map_err(|e| Ending::failed(e.to_string()))?;
+    daemon::make_state_directory(&dir)
+        .map_err(|e| Ending::failed(format!("cannot make the state directory {}: {e}", dir.display())))?;
+    Ok(Plan::default_for_state_dir(dir))
 }
 
 #[cfg(test)]
@@ -50,10 +75,10 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Alone {
         #[command(flatten)]
-        run: RunArgs,
+        run: Args,
     }
 
-    fn parse(args: &[&str]) -> Result<RunArgs, String> {
+    fn parse(args: &[&str]) -> Result<Args, String> {
         let all = ["run"].iter().chain(args);
         Alone::try_parse_from(all).map(|alone| alone.run).map_err(|e| e.to_string())
     }
@@ -80,7 +105,7 @@ mod tests {
         for bad in ["metrics", "/", "/-/healthy", "/a b", "/a?b"] {
             assert!(parse(&["--web.telemetry-path", bad]).is_err(), "{bad}");
         }
-        assert!(parse(&["--web.listen-address=db1:80"]).unwrap_err().contains("not looked up"));
+        assert!(parse(&["--web.listen-address=db1:80"]).unwrap_err().contains("is no IP address"));
         assert!(parse(&["--log.level=loud"]).is_err());
     }
 }

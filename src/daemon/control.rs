@@ -119,7 +119,7 @@ impl Control {
         self.planner.set(tasks[Work::Prepare as usize], When::At(now), now);
         let books = books(plan, &context.inflight);
         let id = self.book.add_target(books.clone());
-        self.targets.push(Target::new(id, books, context, lanes, tasks));
+        self.targets.push(Target::new(id, books, lanes, tasks));
         self.out.push([None, None]);
         Ok(())
     }

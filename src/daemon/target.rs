@@ -13,7 +13,7 @@ use crate::probe::{Failure, Outcome, Probe, State, Trouble};
 use crate::record::{self, Book, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
-use crate::schedule::{Context, Job, Lane, Planner, Report, TaskId, When};
+use crate::schedule::{Job, Lane, Planner, Report, TaskId, When};
 use crate::target;
 
 /// Bytes a second at which the read file is laid out. The commit file comes first and unhindered, so that commits move within
@@ -50,7 +50,6 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) id: TargetId,
     pub(super) plan: record::Plan,
-    pub(super) context: Context,
     pub(super) writer: Lane,
     pub(super) reader: Lane,
     pub(super) tasks: Tasks,
@@ -76,20 +75,13 @@ pub(super) struct Desk<'a> {
 }
 
 impl Target {
-    pub(super) fn new(
-        id: TargetId,
-        plan: record::Plan,
-        context: Context,
-        lanes: (Lane, Lane),
-        tasks: Tasks,
-    ) -> Self {
+    pub(super) fn new(id: TargetId, plan: record::Plan, lanes: (Lane, Lane), tasks: Tasks) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
         Self {
             name: plan.name.clone(),
             id,
             intervals: [interval(Probe::Commit), interval(Probe::Read)],
             plan,
-            context,
             writer: lanes.0,
             reader: lanes.1,
             tasks,
@@ -146,11 +138,7 @@ impl Target {
             Report::Ran(outcome) => self.ran(&outcome, desk),
             Report::Failed(trouble) => self.failed(trouble, desk),
             Report::Panicked(message) => {
-                tracing::error!(
-                    name = self.name,
-                    message,
-                    "a lane panicked; it goes on with a new worker"
-                );
+                tracing::error!(name = self.name, message, "a lane panicked; it goes on with a new worker");
                 desk.book.lane_panicked(self.id);
                 self.try_again(Work::Prepare, desk);
             }
@@ -205,6 +193,7 @@ impl Target {
             self.plan.probes.retain(|p| p.probe != Probe::Commit);
             desk.book.remove_target(self.id);
             self.id = desk.book.add_target(self.plan.clone());
+            self.shown = None;
             desk.planner.set(self.task(Work::Commit), When::Never, desk.now);
         }
     }
