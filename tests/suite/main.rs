@@ -1,0 +1,16 @@
+//! Tests against real disks, kernels and servers, built from the lab in `tests/lab`. The first ones prove the lab.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests stand outside the house: they open files and read clocks"
+)]
+
+#[path = "../lab/mod.rs"]
+mod lab;
+
+mod lab_children;
+mod lab_cleanup;
+mod lab_disks;
+mod lab_fuse;
+mod lab_servers;
+mod lab_witnesses;
