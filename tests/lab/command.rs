@@ -42,7 +42,8 @@ pub fn run_as<S: AsRef<OsStr>>(user: &str, program: impl AsRef<OsStr>, arguments
     finish(command).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn finish(mut command: Command) -> Result<String, String> {
+/// Runs it to its end, as [`try_run`] does.
+pub(super) fn finish(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.success() {

@@ -1,5 +1,6 @@
 //! What is taken from a child before it runs: io_uring, root, locked memory, its place outside a cgroup.
 
+use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io::{Error, Result, Write};
 use std::os::unix::process::CommandExt;
@@ -39,6 +40,30 @@ pub fn as_nobody_with_memlock(command: &mut Command, bytes: u64) -> &mut Command
 pub fn in_cgroup<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Command {
     let mut procs = OpenOptions::new().write(true).open(directory.join("cgroup.procs")).unwrap();
     before_exec(command, move || procs.write_all(b"0"))
+}
+
+/// The child sees no FUSE mount, neither a test's nor anyone's: `mkfs.xfs` asks every mount of the machine for its
+/// attributes, and one that hangs, as they do here, would hang it.
+pub(super) fn away_from_fuse(command: &mut Command) -> &mut Command {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let fuse: Vec<CString> = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|fields| fields[2].starts_with("fuse") && fields[2] != "fusectl")
+        .map(|fields| CString::new(fields[1]).unwrap())
+        .collect();
+    before_exec(command, move || {
+        let private = libc::MS_REC | libc::MS_PRIVATE;
+        // SAFETY: every pointer is null where the call allows it, or a C string that lives on.
+        unsafe {
+            check(libc::unshare(libc::CLONE_NEWNS))?;
+            check(libc::mount(std::ptr::null(), c"/".as_ptr(), std::ptr::null(), private, std::ptr::null()))?;
+            for mount in &fuse {
+                let _ = libc::umount2(mount.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The child is killed when the thread that started it ends, however it ends. To be asked for last: a change of user

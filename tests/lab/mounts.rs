@@ -1,6 +1,7 @@
 //! Mounted file systems: ext4, xfs and btrfs on loop devices, tmpfs, overlay; frozen, read-only, full.
 
-use super::command::{run, try_run};
+use super::command::{command, finish, run, try_run};
+use super::confine::away_from_fuse;
 use super::loops::Loop;
 use super::scratch::Scratch;
 use std::fs;
@@ -43,7 +44,9 @@ impl Mounted {
             FileSystem::Btrfs => ("mkfs.btrfs", &["-q", "-f"]),
         };
         let device = disk.device().to_str().unwrap().to_owned();
-        run(program, &[quiet, mkfs, &[&device]].concat());
+        let mut command = command(program);
+        away_from_fuse(command.args(quiet).args(mkfs).arg(&device));
+        finish(command).unwrap_or_else(|error| panic!("{error}"));
         let mut mounted = Self::mount(&[], &device, options);
         mounted.disk = Some(disk);
         mounted

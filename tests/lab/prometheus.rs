@@ -48,7 +48,10 @@ impl Prometheus {
         command.arg(format!("--storage.tsdb.path={}", scratch.dir("data").display()));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
         command.arg("--enable-feature=native-histograms").current_dir(scratch.path());
-        Self { server: Running::start(command, scratch, port) }
+        let server = Running::start(command, scratch, port);
+        // Healthy is not ready: until its log is replayed it answers queries with 503.
+        eventually("Prometheus is ready", || server.get("/-/ready").status == 200);
+        Self { server }
     }
 
     /// The server: its address, its own metrics, its log.
@@ -60,7 +63,8 @@ impl Prometheus {
     pub fn query(&self, expression: &str) -> Vec<Series> {
         let answer =
             get(self.server.address(), &format!("/api/v1/query?query={}", escape(expression))).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&answer.body)
+            .unwrap_or_else(|_| panic!("{}: {}", answer.status, answer.text()));
         assert_eq!(json["status"], "success", "{expression}: {json}");
         let result = &json["data"]["result"];
         if json["data"]["resultType"] == "scalar" {
