@@ -44,7 +44,7 @@ impl Postgres {
         let mut server = Self { child, programs, data, sockets, scratch };
         eventually_within(Duration::from_secs(60), "PostgreSQL takes connections", || {
             assert!(server.is_alive(), "the server ended: {}", server.log());
-            try_run(&server.programs.join("pg_isready"), &["-q", "-h", server.sockets.to_str().unwrap()])
+            try_run(server.programs.join("pg_isready"), &["-q", "-h", server.sockets.to_str().unwrap()])
                 .is_ok()
         });
         server

@@ -137,5 +137,5 @@ fn base() -> PathBuf {
 fn is_on_disk(dir: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;
-    rustix::fs::statfs(dir).is_ok_and(|stat| ![TMPFS, RAMFS].contains(&i64::from(stat.f_type)))
+    rustix::fs::statfs(dir).is_ok_and(|stat| ![TMPFS, RAMFS].contains(&stat.f_type))
 }

@@ -4,6 +4,7 @@
     clippy::disallowed_methods,
     reason = "tests stand outside the house: they open files and read clocks"
 )]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "also in the helpers of a test")]
 
 #[path = "../lab/mod.rs"]
 mod lab;
