@@ -1,0 +1,120 @@
+//! A FUSE file system that passes everything through to a directory, and is slow, wrong or stuck on demand.
+//!
+//! Every open is answered with direct I/O, so each read and write of a client arrives here, and nothing is cached.
+
+mod serve;
+mod tree;
+
+use super::command::try_run;
+use super::mounts::is_mounted;
+use super::rules::{Count, Hang, Op, Rules};
+use super::scratch::Scratch;
+use serve::Disk;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tree::Tree;
+
+/// A mounted disk with live controls; released, unmounted and removed when dropped.
+#[derive(Debug)]
+pub struct FuseDisk {
+    path: PathBuf,
+    backing: PathBuf,
+    rules: Arc<Rules>,
+    session: Option<fuser::BackgroundSession>,
+    scratch: Scratch,
+}
+
+impl FuseDisk {
+    /// A disk that is merely a directory, until told otherwise. Any user may use it, by the usual permissions.
+    pub fn new() -> Self {
+        let scratch = Scratch::new();
+        let (path, backing) = (scratch.dir("mnt"), scratch.dir("backing"));
+        let rules = Arc::new(Rules::default());
+        let disk = Disk::new(Tree::new(&backing), Arc::clone(&rules));
+        let mut config = fuser::Config::default();
+        config.mount_options = vec![
+            fuser::MountOption::FSName(scratch.name().to_owned()),
+            fuser::MountOption::DefaultPermissions,
+        ];
+        config.acl = fuser::SessionACL::All;
+        config.n_threads = Some(2);
+        let session = fuser::spawn_mount(disk, &path, &config).expect("a FUSE mount");
+        Self { path, backing, rules, session: Some(session), scratch }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory that truly holds the files: look and corrupt here, past the disk's rules.
+    pub fn backing(&self) -> &Path {
+        &self.backing
+    }
+
+    /// Each operation of this kind takes at least this long.
+    pub fn delay(&self, op: Op, delay: Duration) {
+        self.rules.change(op, |rule| rule.delay = delay);
+    }
+
+    /// Each operation of this kind takes this long for every one of its kind that is inside, itself included.
+    pub fn delay_by_depth(&self, op: Op, per_operation: Duration) {
+        self.rules.change(op, |rule| rule.delay_per_inside = per_operation);
+    }
+
+    /// Every `every`-th operation of this kind fails with this errno (1: all of them).
+    pub fn fail(&self, op: Op, errno: i32, every: u64) {
+        self.rules.change(op, |rule| rule.error = Some((errno, every)));
+    }
+
+    /// Every `every`-th read or write serves at most this many bytes.
+    pub fn shorten(&self, op: Op, bytes: usize, every: u64) {
+        self.rules.change(op, |rule| rule.short = Some((bytes, every)));
+    }
+
+    /// No delay, no error, no short operation of this kind any more. What hangs goes on hanging.
+    pub fn heal(&self, op: Op) {
+        self.rules.change(op, |rule| {
+            rule.delay = Duration::ZERO;
+            rule.delay_per_inside = Duration::ZERO;
+            rule.error = None;
+            rule.short = None;
+        });
+    }
+
+    /// Operations of these kinds that arrive from now on are not answered until the result is dropped.
+    #[must_use]
+    pub fn hang(&self, ops: &[Op]) -> Hang {
+        self.rules.hang(ops)
+    }
+
+    /// What arrived of this kind since the mount.
+    pub fn count(&self, op: Op) -> Count {
+        self.rules.count(op)
+    }
+}
+
+impl Default for FuseDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for FuseDisk {
+    /// Gates open first: an unmount waits for what is inside. A disk still in use is taken from the name space, and
+    /// its session ends with its last user.
+    fn drop(&mut self) {
+        for op in Op::ALL {
+            self.heal(op);
+        }
+        self.rules.release(&Op::ALL);
+        if is_mounted(&self.path) && try_run("umount", &[&self.path]).is_err() {
+            let _ = try_run("umount", &["-l".as_ref(), self.path.as_os_str()]);
+            return;
+        }
+        if let Some(session) = self.session.take() {
+            let _ = session.umount_and_join();
+        }
+    }
+}
