@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_oneof, proptest};
 
 use super::*;
+use crate::io::{Wait, Wish};
 use crate::probe::{Method, Profile};
 use crate::units::{Bytes, Span};
 

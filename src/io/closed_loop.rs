@@ -113,10 +113,9 @@ impl Burst {
 
     fn look(&mut self, engine: &mut dyn Engine, back: &Completion, look: &mut dyn FnMut(u64, &[u8])) {
         let was = self.out[usize::from(back.slot)].take();
-        if let (Some((_, offset)), Ok(n), Some(bytes)) = (was, back.result, engine.buffer(back.slot)) {
-            if n == self.len {
-                look(offset, &bytes[..n as usize]);
-            }
+        let whole = back.result == Ok(self.len);
+        if let (true, Some((_, offset)), Some(bytes)) = (whole, was, engine.buffer(back.slot)) {
+            look(offset, &bytes[..self.len as usize]);
         }
         self.free.push(back.slot);
     }

@@ -56,8 +56,8 @@ impl Case {
 /// Opens an engine of a real kind, and makes sure that it is that one.
 pub(crate) fn real(kind: Kind, source: Source, depth: u16) -> Opened {
     let (wish, wait) = match kind {
-        Kind::Ring => (Wish::Uring, Wait::Sleep),
-        Kind::SpinningRing => (Wish::Uring, Wait::Spin),
+        Kind::Ring => (Wish::Auto, Wait::Sleep),
+        Kind::SpinningRing => (Wish::Auto, Wait::Spin),
         Kind::Threads => (Wish::Threads, Wait::Sleep),
         Kind::Fake => unreachable!("the fake is made from a script"),
     };
