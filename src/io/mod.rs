@@ -10,7 +10,7 @@ mod inflight;
 mod threads;
 mod uring;
 
-pub use choice::{Opened, Reason, SinglePath, Wait, Wish, open};
+pub use choice::{Opened, Reason, Wait, Wish, open};
 pub use fake::{Fake, Gate, Script, Step};
 pub use inflight::{Inflight, Op};
 

@@ -96,7 +96,8 @@ struct LoopDevice(String);
 
 impl LoopDevice {
     fn over(file: &std::path::Path) -> Self {
-        let made = std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
+        let made =
+            std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output().unwrap();
         assert!(made.status.success(), "losetup: {}", String::from_utf8_lossy(&made.stderr));
         Self(String::from_utf8(made.stdout).unwrap().trim().to_owned())
     }

@@ -32,7 +32,8 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 #[test]
 fn any_sequence_of_calls_keeps_to_the_model() {
     for kind in KINDS {
-        let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
+        let mut runner =
+            TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
         let run = |calls: Vec<Call>| {
             let mut case = Case::new(kind, DEPTH);
             let mut out = BTreeMap::new();

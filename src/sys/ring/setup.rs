@@ -66,9 +66,6 @@ pub(super) fn ring(depth: u16, delivery: Delivery) -> Result<IoUring, RingFailur
         return Err(RingFailure { step: RingStep::Operations, errno: Errno::EOPNOTSUPP });
     }
     first_operation(&mut ring).map_err(|errno| RingFailure { step: RingStep::FirstOperation, errno })?;
-    // Where a file cannot do without waiting, the kernel hands operations to workers of its own, by default
-    // at most four a CPU: then a depth of 64 would be one of 8. A kernel that cannot be told keeps its default.
-    let _ = ring.submitter().register_iowq_max_workers(&mut [u32::from(depth), 0]);
     Ok(ring)
 }
 
