@@ -31,11 +31,7 @@ pub(super) struct Opened {
 
 impl From<&OpenedReads> for Opened {
     fn from(opened: &OpenedReads) -> Self {
-        let reason = match opened.reason.label() {
-            // Where a ring would hand reads to a worker of the kernel, that is worth knowing too.
-            "best" if opened.single.label() == "pread" => "no_nowait".to_owned(),
-            other => other.to_owned(),
-        };
+        let reason = opened.reason_label().to_owned();
         Self { direct: opened.direct_label(), engine: EngineChoice { kind: opened.engine, reason } }
     }
 }

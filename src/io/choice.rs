@@ -5,7 +5,7 @@ use std::fmt;
 use super::threads::Threads;
 use super::uring::Uring;
 use super::{Engine, Source};
-use crate::sys::{Errno, RingFailure};
+use crate::sys::{Buffer, Errno, RingFailure, answers_without_waiting};
 
 /// Which engine is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,26 +53,6 @@ impl Wait {
     }
 }
 
-/// How [`Engine::single`] goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinglePath {
-    /// Through the ring.
-    Ring,
-    /// By `pread` or `pwrite` on the calling thread: there is no ring, or on this file a ring would hand the
-    /// operation to a worker of the kernel, which takes longer and is no merit of the disk's.
-    Pread,
-}
-
-impl SinglePath {
-    /// As metric label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::Pread => "pread",
-        }
-    }
-}
-
 /// Why it is this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -82,15 +62,19 @@ pub enum Reason {
     Asked,
     /// There is no ring.
     NoRing(RingFailure),
+    /// There may be rings, but operations on this file cannot be started without waiting: a ring would hand them to
+    /// the kernel's worker threads, or carry them out one after the other.
+    Waits,
 }
 
 impl Reason {
-    /// As metric label: `best`, `asked`, or the name of the ring's errno, such as `EPERM`.
+    /// As metric label: `best`, `asked`, `waits`, or the name of the ring's errno, such as `EPERM`.
     pub fn label(self) -> &'static str {
         match self {
             Self::Best => "best",
             Self::Asked => "asked",
             Self::NoRing(failure) => failure.errno.name(),
+            Self::Waits => "waits",
         }
     }
 }
@@ -101,6 +85,7 @@ impl fmt::Display for Reason {
             Self::Best => f.write_str("the best there is here"),
             Self::Asked => f.write_str("asked for"),
             Self::NoRing(failure) => write!(f, "no io_uring: {failure}"),
+            Self::Waits => f.write_str("reads of this file cannot be started without waiting (RWF_NOWAIT)"),
         }
     }
 }
@@ -112,33 +97,26 @@ pub struct Opened {
     pub engine: Box<dyn Engine>,
     /// Why this one. [`Reason::NoRing`] is worth one line in the log.
     pub reason: Reason,
-    /// How its `single` goes.
-    pub single: SinglePath,
 }
 
 /// An engine on `source` with `depth` slots of `block` bytes. `EINVAL`: a depth or block of 0; any other error:
-/// there is not even memory or a thread for the plainest engine.
+/// there is not even memory or a thread for the plainest engine. Reads one block of the source.
 pub fn open(source: Source, depth: u16, block: u32, wish: Wish, wait: Wait) -> Result<Opened, Errno> {
     if depth == 0 || block == 0 {
         return Err(Errno::EINVAL);
     }
-    let reason = match wish {
-        Wish::Auto => Reason::Best,
-        Wish::Threads => Reason::Asked,
-    };
     if wish == Wish::Threads {
-        return threads(source, depth, block, reason);
+        return threads(source, depth, block, Reason::Asked);
     }
-    match Uring::open(source, depth, block, wait) {
-        Ok(engine) => {
-            let single = engine.single_path();
-            Ok(Opened { engine: Box::new(engine), reason, single })
-        }
-        Err((source, failure)) => threads(source, depth, block, Reason::NoRing(failure)),
+    if !answers_without_waiting(source.fd(), &mut Buffer::new(block as usize)?) {
+        return threads(source, depth, block, Reason::Waits);
+    }
+    match Uring::open(&source, depth, block, wait) {
+        Ok(engine) => Ok(Opened { engine: Box::new(engine), reason: Reason::Best }),
+        Err(failure) => threads(source, depth, block, Reason::NoRing(failure)),
     }
 }
 
 fn threads(source: Source, depth: u16, block: u32, reason: Reason) -> Result<Opened, Errno> {
-    let engine = Box::new(Threads::open(source, depth, block)?);
-    Ok(Opened { engine, reason, single: SinglePath::Pread })
+    Ok(Opened { engine: Box::new(Threads::open(source, depth, block)?), reason })
 }

@@ -12,7 +12,7 @@ mod inflight;
 mod threads;
 mod uring;
 
-pub use choice::{Opened, Reason, SinglePath, Wait, Wish, open};
+pub use choice::{Opened, Reason, Wait, Wish, open};
 pub use closed_loop::{Burst, BurstResult, single};
 pub use durable::{Committed, Durability, commit};
 pub use fake::{Fake, Gate, Script, Step};

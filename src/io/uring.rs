@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Completion, Direction, Engine, EngineKind, MOST_RETRIES, Request, SinglePath, Source, Wait};
+use super::{Completion, Direction, Engine, EngineKind, MOST_RETRIES, Request, Source, Wait};
 use crate::clock::{self, Tick};
-use crate::sys::{Delivery, Errno, Ring, RingFailure, Transfer, answers_without_waiting};
+use crate::sys::{Delivery, Errno, Ring, RingFailure, Transfer};
 
 /// How long a spinning wait polls before it sleeps. To be woken costs a few microseconds: after a millisecond
 /// that is less than a hundredth of what is measured, and polling on would only burn a CPU.
@@ -13,8 +13,7 @@ const SPIN_FOR: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Uring {
     ring: Ring,
-    source: Source,
-    single: SinglePath,
+    writable: bool,
     wait: Wait,
     block: u32,
     out: Vec<Option<Out>>,
@@ -30,34 +29,19 @@ struct Out {
 }
 
 impl Uring {
-    /// Gives the source back when there is no ring.
-    pub(super) fn open(
-        source: Source,
-        depth: u16,
-        block: u32,
-        wait: Wait,
-    ) -> Result<Self, (Source, RingFailure)> {
+    /// The ring keeps `source` open; the caller's handle may be closed.
+    pub(super) fn open(source: &Source, depth: u16, block: u32, wait: Wait) -> Result<Self, RingFailure> {
         let delivery = match wait {
             Wait::Sleep => Delivery::WhenAsked,
             Wait::Spin => Delivery::Anytime,
         };
-        let mut ring = match Ring::new(source.fd(), depth, block, delivery) {
-            Ok(ring) => ring,
-            Err(failure) => return Err((source, failure)),
-        };
-        let ring_is_quickest =
-            ring.buffer(0).is_some_and(|block| answers_without_waiting(source.fd(), block));
-        let single = if ring_is_quickest { SinglePath::Ring } else { SinglePath::Pread };
+        let ring = Ring::new(source.fd(), depth, block, delivery)?;
         let out = vec![None; usize::from(depth)];
-        Ok(Self { ring, source, single, wait, block, out, outstanding: 0 })
-    }
-
-    pub(super) fn single_path(&self) -> SinglePath {
-        self.single
+        Ok(Self { ring, writable: source.writable(), wait, block, out, outstanding: 0 })
     }
 
     fn check(&self, request: Request) -> Result<(), Errno> {
-        request.check(self.depth(), self.block, self.source.writable())?;
+        request.check(self.depth(), self.block, self.writable)?;
         if self.out[usize::from(request.slot)].is_some() { Err(Errno::EBUSY) } else { Ok(()) }
     }
 
@@ -166,11 +150,6 @@ impl Engine for Uring {
         let refusal = if self.outstanding > 0 { Err(Errno::EBUSY) } else { self.check(request) };
         if let Err(errno) = refusal {
             return request.refused(clock::now(), errno);
-        }
-        if self.single == SinglePath::Pread
-            && let Some(buffer) = self.ring.buffer(request.slot)
-        {
-            return self.source.run(request, buffer);
         }
         let submitted = clock::now();
         if let Err(errno) = self.push(request) {

@@ -158,6 +158,7 @@ fn take_lock(dir: &Dir, path: &Path) -> Result<File, Trouble> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests look at files from outside")]
 mod tests {
     use super::*;
     use crate::clock::Tick;

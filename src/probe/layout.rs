@@ -289,4 +289,5 @@ fn size_for(space: Space, role: Role, wish: Wish) -> Result<u64, Trouble> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests look at files from outside")]
 mod tests;

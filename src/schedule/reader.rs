@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::lane::{Context, Job, Lane, Report, Worker};
 use super::writer::{totals, unresolved};
 use crate::clock::{self, Tick};
-use crate::io::{self, EngineKind, Op, Reason, SinglePath, Source, Wait, Wish};
+use crate::io::{self, EngineKind, Op, Reason, Source, Wait, Wish};
 use crate::probe::content::BLOCK;
 use crate::probe::layout::{Head, Role};
 use crate::probe::read::{Expect, ReadProbe, SLOTS};
@@ -26,8 +26,6 @@ pub struct OpenedReads {
     pub engine: EngineKind,
     /// Why this one.
     pub reason: Reason,
-    /// How a read at depth 1 goes.
-    pub single: SinglePath,
     /// Whether direct I/O is asked for.
     pub direct: Direct,
     /// What the truth checks of an open file found.
@@ -35,6 +33,16 @@ pub struct OpenedReads {
 }
 
 impl OpenedReads {
+    /// Why this engine, as metric label: [`Reason::label`], or `buffered` where direct I/O is refused: a ring would hand reads
+    /// through the page cache to a worker of the kernel.
+    pub fn reason_label(&self) -> &'static str {
+        if self.direct == Direct::No && self.reason == Reason::Asked {
+            "buffered"
+        } else {
+            self.reason.label()
+        }
+    }
+
     /// Whether reads bypass the kernel's cache: `true`, `false` where it refuses direct I/O, `bypassed` where it takes
     /// direct I/O and serves its cache all the same.
     pub fn direct_label(&self) -> &'static str {
@@ -158,7 +166,7 @@ impl Reader {
         let open = Open { probe, source, expect, direct, target: target.clone(), next_check };
         let findings = open.check(&self.context, &mut self.random);
         self.open = Some(open);
-        Ok(OpenedReads { target, engine, reason: opened.reason, single: opened.single, direct, findings })
+        Ok(OpenedReads { target, engine, reason: opened.reason, direct, findings })
     }
 
     fn read(&mut self, planned: Tick) -> Report {

@@ -5,9 +5,10 @@ use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use io_uring::{IoUring, Probe, opcode};
+use rustix::process::{Resource, getrlimit};
 
 use super::{Delivery, Handle, Slot};
-use crate::sys::Errno;
+use crate::sys::{Errno, is_root};
 
 /// At which step the making of a ring ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +67,6 @@ pub(super) fn ring(depth: u16, delivery: Delivery) -> Result<IoUring, RingFailur
         return Err(RingFailure { step: RingStep::Operations, errno: Errno::EOPNOTSUPP });
     }
     first_operation(&mut ring).map_err(|errno| RingFailure { step: RingStep::FirstOperation, errno })?;
-    // Where a file cannot do without waiting, the kernel hands operations to workers of its own, by default
-    // at most four a CPU: then a depth of 64 would be one of 8. A kernel that cannot be told keeps its default.
-    let _ = ring.submitter().register_iowq_max_workers(&mut [u32::from(depth), 0]);
     Ok(ring)
 }
 
@@ -110,9 +108,18 @@ pub(super) fn register_source(ring: &IoUring, fd: OwnedFd) -> Handle {
     }
 }
 
-/// Registers the buffers, which saves pinning them at each operation; `false` where the kernel refuses, which it
-/// does when the locked-memory limit is used up.
+/// What a ring's buffers may take of the locked memory that the user's processes have in all, as a divisor. A
+/// registered buffer saves less than can be seen in a read's time, a ring that finds the limit used up is none.
+const SHARE_OF_LOCKED_MEMORY: u64 = 64;
+
+/// Registers the buffers, which saves pinning them at each operation; `false` where locked memory is scarce or the
+/// kernel refuses.
 pub(super) fn register_buffers(ring: &IoUring, slots: &mut [Slot]) -> bool {
+    let bytes: usize = slots.iter().map(|slot| slot.buffer.len()).sum();
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    if !is_root() && bytes as u64 > limit / SHARE_OF_LOCKED_MEMORY {
+        return false;
+    }
     let vectors: Vec<libc::iovec> = slots
         .iter_mut()
         .map(|slot| libc::iovec { iov_base: slot.buffer.as_mut_ptr().cast(), iov_len: slot.buffer.len() })

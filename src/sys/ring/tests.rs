@@ -77,3 +77,30 @@ fn a_failure_says_what_and_where() {
     let failure = RingFailure { step: RingStep::Setup, errno: Errno::EPERM };
     assert!(failure.to_string().starts_with("EPERM (Operation not permitted) at set-up; a container"));
 }
+
+/// Nothing in a pipe: a read of it hangs.
+#[test]
+fn a_ring_that_is_dropped_while_it_hangs_frees_nothing() {
+    for delivery in [Delivery::WhenAsked, Delivery::Anytime] {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut ring = Ring::new(reader.as_fd(), 4, 4096, delivery).unwrap();
+        let theirs: Vec<*mut u8> = (0..4).map(|slot| ring.buffer(slot).unwrap().as_mut_ptr()).collect();
+        (0..3).for_each(|slot| ring.push(Transfer::Read, slot, 0, 4096).unwrap());
+        ring.submit().unwrap();
+        drop((ring, reader));
+
+        // Had the buffers been freed, these would get their addresses, and then what the pipe brings.
+        let mut canaries: Vec<Buffer> = (0..64).map(|_| Buffer::new(4096).unwrap()).collect();
+        canaries.iter_mut().for_each(|canary| canary.fill(0xc4));
+        assert!(canaries.iter_mut().all(|canary| !theirs.contains(&canary.as_mut_ptr())), "freed");
+        let late = [0x1a; 4096];
+        std::io::Write::write_all(&mut writer, &late).expect("the leaked ring keeps the pipe open");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(canaries.iter().all(|canary| canary.iter().all(|b| *b == 0xc4)), "overwritten");
+        if delivery == Delivery::Anytime {
+            // SAFETY: leaked, so still there.
+            let landed = theirs.iter().filter(|start| unsafe { start.read_volatile() } == 0x1a);
+            assert_eq!(landed.count(), 1, "the late answer went elsewhere");
+        }
+    }
+}
