@@ -50,8 +50,12 @@ impl Home {
             Err(e) => return Err(io("cannot make the directory", &path, e)),
         }
         let dir = above.subdirectory(NAME).map_err(|e| io("cannot open our directory", &path, e))?;
-        make_sure_it_is_ours(&dir, &path)?;
+        let marked = is_ours(&dir, &path)?;
         let lock = take_lock(&dir, &path)?;
+        // Under the lock, so that two that start at once do not take the unfinished tag from each other.
+        if !marked {
+            mark(&dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", &path, TAG_NAME, e))?;
+        }
         Ok(Self { path, dir, _lock: lock })
     }
 
@@ -82,7 +86,7 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
         Err(Errno::ENOENT) => return Ok(Vec::new()),
         other => other.map_err(say)?,
     };
-    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    is_ours(&dir, &path).map_err(|t| t.failure.message)?;
     let lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
     let mut removed = Vec::new();
     let names = dir.names().map_err(say)?;
@@ -115,7 +119,7 @@ pub fn remove(parent: &Path, role: super::layout::Role) -> Result<(), String> {
     let path = parent.join(NAME);
     let say = |e: Errno| format!("cannot remove {}: {e}", path.join(role.file_name()).display());
     let dir = Dir::open(parent).and_then(|above| above.subdirectory(NAME)).map_err(say)?;
-    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    is_ours(&dir, &path).map_err(|t| t.failure.message)?;
     let _lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
     match dir.remove_file(role.file_name()) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
@@ -123,8 +127,9 @@ pub fn remove(parent: &Path, role: super::layout::Role) -> Result<(), String> {
     }
 }
 
-/// Adopts an empty directory by marking it; refuses one that somebody else made or filled.
-fn make_sure_it_is_ours(dir: &Dir, path: &Path) -> Result<(), Trouble> {
+/// Whether the directory carries our mark; `false` for an empty one, which may be marked. One that somebody else made or
+/// filled is an error.
+fn is_ours(dir: &Dir, path: &Path) -> Result<bool, Trouble> {
     let fail = |e| Trouble::below(Stage::Open, "cannot look into", path, "", e);
     let refuse = |why: &str| {
         let message = format!(
@@ -137,12 +142,10 @@ fn make_sure_it_is_ours(dir: &Dir, path: &Path) -> Result<(), Trouble> {
         return Err(refuse("it belongs to another user"));
     }
     match dir.kind(TAG_NAME) {
-        Ok(EntryKind::File) => Ok(()),
+        Ok(EntryKind::File) => Ok(true),
         Ok(_) => Err(refuse("its CACHEDIR.TAG is no regular file")),
-        Err(Errno::ENOENT)
-            if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n.ends_with(".new")) =>
-        {
-            mark(dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", path, TAG_NAME, e))
+        Err(Errno::ENOENT) if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n == NEW_TAG) => {
+            Ok(false)
         }
         Err(Errno::ENOENT) => Err(refuse("it holds files but not our CACHEDIR.TAG")),
         Err(e) => Err(fail(e)),
@@ -250,6 +253,20 @@ mod tests {
         std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(NAME)).unwrap();
         assert!(open(folder.path()).is_err());
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn of_many_that_start_at_once_one_gets_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..8).map(|_| scope.spawn(|| open(at))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(all.iter().filter(|home| home.is_ok()).count(), 1, "{all:?}");
+        for refused in all.iter().filter_map(|home| home.as_ref().err()) {
+            assert_eq!(refused.failure.errno, Errno::EBUSY, "{refused:?}");
+        }
     }
 
     #[test]
