@@ -5,8 +5,6 @@
 //! called back, and whenever it ends, the kernel still writes into the memory it was given.
 
 mod setup;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -255,3 +253,6 @@ impl fmt::Debug for Ring {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
