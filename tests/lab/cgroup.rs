@@ -1,0 +1,138 @@
+//! Cgroups of the first hierarchy: `blkio` throttles what its processes ask of a disk, `freezer` stops them whole.
+
+use super::scratch::{fresh_name, sweep_bare};
+use super::wait::eventually;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which operations a limit counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Direction {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+}
+
+/// A group whose processes get only so many operations per second from a device; the limit may change while they run.
+#[derive(Debug)]
+pub struct Blkio {
+    group: Group,
+}
+
+impl Blkio {
+    /// A group without limits.
+    pub fn new() -> Self {
+        Self { group: Group::new("blkio") }
+    }
+
+    /// Its directory, for [`super::in_cgroup`].
+    pub fn path(&self) -> &Path {
+        &self.group.path
+    }
+
+    /// Sets operations per second for the device with this number; 0 lifts the limit.
+    pub fn limit(&self, device: (u32, u32), direction: Direction, per_second: u64) {
+        let file = match direction {
+            Direction::Read => "blkio.throttle.read_iops_device",
+            Direction::Write => "blkio.throttle.write_iops_device",
+        };
+        self.group.set(file, &format!("{}:{} {per_second}", device.0, device.1));
+    }
+
+    /// Moves a running process, with all its threads, into the group.
+    pub fn take(&self, pid: u32) {
+        self.group.set("cgroup.procs", &pid.to_string());
+    }
+}
+
+impl Default for Blkio {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A group whose processes can be stopped and let go on without a signal that they could see.
+#[derive(Debug)]
+pub struct Freezer {
+    group: Group,
+}
+
+impl Freezer {
+    /// A group that runs.
+    pub fn new() -> Self {
+        Self { group: Group::new("freezer") }
+    }
+
+    /// Its directory, for [`super::in_cgroup`].
+    pub fn path(&self) -> &Path {
+        &self.group.path
+    }
+
+    /// Moves a running process, with all its threads, into the group.
+    pub fn take(&self, pid: u32) {
+        self.group.set("cgroup.procs", &pid.to_string());
+    }
+
+    /// Stops every process in it; returns when they stand still.
+    pub fn freeze(&self) {
+        self.group.set("freezer.state", "FROZEN");
+        eventually("the cgroup is frozen", || self.group.get("freezer.state") == "FROZEN");
+    }
+
+    /// Lets them go on.
+    pub fn thaw(&self) {
+        self.group.set("freezer.state", "THAWED");
+    }
+}
+
+impl Default for Freezer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.group.path.join("freezer.state"), "THAWED");
+    }
+}
+
+#[derive(Debug)]
+struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    fn new(controller: &str) -> Self {
+        let parent = Path::new("/sys/fs/cgroup").join(controller);
+        sweep_bare(&parent);
+        let path = parent.join(fresh_name());
+        fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        Self { path }
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        let path = self.path.join(file);
+        fs::write(&path, value).unwrap_or_else(|error| panic!("{}: `{value}`: {error}", path.display()));
+    }
+
+    fn get(&self, file: &str) -> String {
+        fs::read_to_string(self.path.join(file)).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Group {
+    /// Who is still in it moves to the parent; an emptied group can be removed.
+    fn drop(&mut self) {
+        for pid in fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default().lines() {
+            let _ = fs::write(self.path.with_file_name("cgroup.procs"), pid);
+        }
+        for _ in 0..50 {
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What a fault-injecting disk does with each kind of operation: late, never, wrong or short; and its counts.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A kind of operation that rules and counts know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Finding a name, its attributes, listing a directory.
+    Lookup,
+    /// Opening what exists.
+    Open,
+    /// Making a file or a directory.
+    Create,
+    /// Reading data.
+    Read,
+    /// Writing data.
+    Write,
+    /// fsync and fdatasync.
+    Sync,
+    /// Space on the file system.
+    Statfs,
+    /// Changing size, mode or owner; fallocate.
+    Change,
+    /// Removing and renaming.
+    Remove,
+}
+
+impl Op {
+    /// Every kind.
+    pub const ALL: [Self; 9] = [
+        Self::Lookup,
+        Self::Open,
+        Self::Create,
+        Self::Read,
+        Self::Write,
+        Self::Sync,
+        Self::Statfs,
+        Self::Change,
+        Self::Remove,
+    ];
+}
+
+/// What arrived at the disk so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Operations that arrived.
+    pub operations: u64,
+    /// Bytes read or written by those that succeeded.
+    pub bytes: u64,
+    /// Operations answered with an injected error.
+    pub failed: u64,
+    /// Operations that arrived and are not answered yet.
+    pub inside: u64,
+}
+
+/// Keeps operations hanging; lets them go when dropped.
+#[derive(Debug)]
+pub struct Hang {
+    rules: Arc<Rules>,
+    ops: Vec<Op>,
+}
+
+impl Drop for Hang {
+    fn drop(&mut self) {
+        self.rules.release(&self.ops);
+    }
+}
+
+/// One rule per kind, changed while the disk runs.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    rules: Mutex<[Rule; Op::ALL.len()]>,
+    opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    pub(super) delay: Duration,
+    pub(super) delay_per_inside: Duration,
+    pub(super) error: Option<(i32, u64)>,
+    pub(super) short: Option<(usize, u64)>,
+    hung: bool,
+    count: Count,
+}
+
+/// What was decided for one operation as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    op: Op,
+    delay: Duration,
+    hung: bool,
+    /// The errno to answer with.
+    pub(super) error: Option<i32>,
+    /// Bytes to serve at most.
+    pub(super) at_most: usize,
+}
+
+impl Fate {
+    /// Whether the answer has to wait, so that it must not be given on the thread that reads requests.
+    pub(super) fn waits(self) -> bool {
+        self.hung || !self.delay.is_zero()
+    }
+}
+
+impl Rules {
+    pub(super) fn change(&self, op: Op, change: impl FnOnce(&mut Rule)) {
+        change(&mut self.rules.lock().unwrap()[op as usize]);
+    }
+
+    pub(super) fn count(&self, op: Op) -> Count {
+        self.rules.lock().unwrap()[op as usize].count
+    }
+
+    pub(super) fn hang(self: &Arc<Self>, ops: &[Op]) -> Hang {
+        for op in ops {
+            self.change(*op, |rule| rule.hung = true);
+        }
+        Hang { rules: Arc::clone(self), ops: ops.to_vec() }
+    }
+
+    pub(super) fn release(&self, ops: &[Op]) {
+        for op in ops {
+            self.change(*op, |rule| rule.hung = false);
+        }
+        self.opened.notify_all();
+    }
+
+    pub(super) fn arrive(&self, op: Op) -> Fate {
+        let mut rules = self.rules.lock().unwrap();
+        let rule = &mut rules[op as usize];
+        rule.count.operations += 1;
+        rule.count.inside += 1;
+        let inside = u32::try_from(rule.count.inside).unwrap_or(u32::MAX);
+        let number = rule.count.operations;
+        let due = |every: u64| number.is_multiple_of(every);
+        Fate {
+            op,
+            delay: rule.delay + rule.delay_per_inside * inside,
+            hung: rule.hung,
+            error: rule.error.filter(|(_, every)| due(*every)).map(|(errno, _)| errno),
+            at_most: rule.short.filter(|(_, every)| due(*every)).map_or(usize::MAX, |(bytes, _)| bytes),
+        }
+    }
+
+    /// Sleeps the delay, then waits while the gate is closed.
+    pub(super) fn wait(&self, fate: Fate) {
+        std::thread::sleep(fate.delay);
+        if fate.hung {
+            let rules = self.rules.lock().unwrap();
+            drop(self.opened.wait_while(rules, |rules| rules[fate.op as usize].hung).unwrap());
+        }
+    }
+
+    /// The operation is about to be answered, with this many bytes served.
+    pub(super) fn leave(&self, fate: Fate, bytes: usize) {
+        self.change(fate.op, |rule| {
+            rule.count.inside -= 1;
+            rule.count.bytes += bytes as u64;
+            rule.count.failed += u64::from(fate.error.is_some());
+        });
+    }
+}

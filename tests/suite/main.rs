@@ -1,0 +1,17 @@
+//! Tests against real disks, kernels and servers, built from the lab in `tests/lab`. The first ones prove the lab.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests stand outside the house: they open files and read clocks"
+)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "also in the helpers of a test")]
+
+#[path = "../lab/mod.rs"]
+mod lab;
+
+mod lab_children;
+mod lab_cleanup;
+mod lab_disks;
+mod lab_fuse;
+mod lab_servers;
+mod lab_witnesses;
