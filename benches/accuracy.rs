@@ -133,14 +133,14 @@ fn conditions(arguments: &Arguments) -> Run {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     let changed = if git(&["status", "--porcelain", "src", "benches"]).is_empty() { "" } else { "+" };
-    let cpus = read("/proc/cpuinfo");
-    let models: Vec<&str> = cpus.lines().filter(|l| l.starts_with("model name")).collect();
+    let cpuinfo = read("/proc/cpuinfo");
+    let models: Vec<&str> = cpuinfo.lines().filter(|l| l.starts_with("model name")).collect();
     Run {
         commit: git(&["rev-parse", "--short=12", "HEAD"]) + changed,
         date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         cpu: models.first().and_then(|l| l.split_once(": ")).map_or("CPU", |(_, model)| model).to_owned(),
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        cpus: cpus(),
         fio: fio::version(),
         rounds: arguments.rounds,
         seconds: arguments.seconds,
@@ -194,6 +194,7 @@ impl<'a> Bench<'a> {
         let trace = BlockTrace::start(self.place.device);
         for round in 0..self.rounds {
             eprintln!("{}: round {} of {}", self.name, round + 1, self.rounds);
+            bind(cpu_of(round));
             // Another reader begins each round, so that none always follows the same one.
             let mut readers = Reader::ALL;
             readers.rotate_left(round as usize % Reader::ALL.len());
@@ -225,6 +226,7 @@ impl<'a> Bench<'a> {
         Ok(Reads {
             disk: self.name.to_owned(),
             round,
+            cpu: cpu_of(round),
             reader,
             path: turn.path.map(str::to_owned),
             reads: all,
@@ -259,8 +261,25 @@ impl<'a> Bench<'a> {
             let (mut writes, mut syncs) = loops::commits(self.dir, "commits", COMMIT_FILE, self.length);
             (writes.len(), [Quantiles::of(&mut writes), Quantiles::of(&mut syncs)])
         };
-        Commits { disk: self.name.to_owned(), round, fio, commits, write, sync }
+        Commits { disk: self.name.to_owned(), round, cpu: cpu_of(round), fio, commits, write, sync }
     }
+}
+
+/// A disk's interrupts come to one CPU; a reader on another one waits tens of microseconds longer to hear of them. So
+/// all turns of a round are on one CPU, and each round is on the next.
+fn cpu_of(round: u32) -> usize {
+    round as usize % cpus()
+}
+
+fn cpus() -> usize {
+    read("/proc/cpuinfo").lines().filter(|l| l.starts_with("processor")).count().max(1)
+}
+
+/// Binds this process, and those that it starts from here on, to one CPU.
+fn bind(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set).unwrap_or_else(|e| panic!("CPU {cpu}: {e}"));
 }
 
 /// A file of incompressible bytes, on the disk.

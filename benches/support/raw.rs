@@ -48,6 +48,8 @@ pub struct Reads {
     pub disk: String,
     /// Which round, from 0.
     pub round: u32,
+    /// To which CPU everyone was bound in this round.
+    pub cpu: usize,
     /// Who read.
     pub reader: Reader,
     /// How our engine went: `ring` or `pread`; absent for the others.
@@ -107,6 +109,8 @@ pub struct Commits {
     pub disk: String,
     /// Which round, from 0.
     pub round: u32,
+    /// To which CPU everyone was bound in this round.
+    pub cpu: usize,
     /// Whether it was fio.
     pub fio: bool,
     /// How many.

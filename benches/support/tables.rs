@@ -37,7 +37,8 @@ fn conditions(text: &mut String, run: &Run) {
         "`cargo bench --bench accuracy -- --output docs/data/accuracy.jsonl`: commit {commit} ({build} build), {date}, Linux {kernel}, \
          {cpus} × {cpu}, {fio}, all readers {policy}, load average {load} before; {rounds} rounds, {seconds} s a turn.\n\
          \n\
-         In each round every reader has one turn on the same file: 4 KiB, random, `O_DIRECT`, depth 1. *Device* is the \
+         In each round every reader has one turn on the same file and the same CPU: 4 KiB, random, `O_DIRECT`, depth 1; each \
+         round is on the next CPU, since how far it is from the disk's interrupt counts for more than all else. *Device* is the \
          block layer's own time from issue to completion, whose stamps are whole microseconds; *added* is the reader's \
          latency minus the device's time, read by read, paired by sector. Figures are medians over the rounds, with the \
          quartiles in brackets, in µs. A claim compares two readers within each round; it holds when the 95 % confidence \
