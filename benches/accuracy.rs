@@ -33,7 +33,7 @@ mod support;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use clap::Parser;
@@ -63,6 +63,10 @@ struct Arguments {
     /// Only disks whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
+    /// Keep the CPUs from halting: in a virtual machine the way out of a halt takes tens of microseconds, as the host
+    /// pleases, and hides what readers differ in.
+    #[arg(long)]
+    awake: bool,
     /// Given by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -75,6 +79,7 @@ fn main() {
         return;
     }
     let mut raw = Raw::create(&arguments);
+    let _awake = arguments.awake.then(|| Awake::keep(cpus()));
     for (name, disk) in DISKS.into_iter().filter(|(name, _)| name.contains(&arguments.only)) {
         let (keep, dir) = disk();
         match Bench::lay_out(name, &dir, &arguments) {
@@ -145,6 +150,7 @@ fn conditions(arguments: &Arguments) -> Run {
         rounds: arguments.rounds,
         seconds: arguments.seconds,
         build: if cfg!(debug_assertions) { "dev" } else { "release" }.to_owned(),
+        awake: arguments.awake,
         policy: policy(),
         load: read("/proc/loadavg").split(' ').next().unwrap().parse().unwrap(),
     }
@@ -280,6 +286,31 @@ fn bind(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     rustix::thread::sched_setaffinity(None, &set).unwrap_or_else(|e| panic!("CPU {cpu}: {e}"));
+}
+
+/// A process on each CPU that runs when nobody else wants to, and never sleeps; they end with this value.
+struct Awake(Vec<Child>);
+
+impl Awake {
+    fn keep(cpus: usize) -> Self {
+        Self((0..cpus).map(|cpu| Self::spin(&cpu.to_string())).collect())
+    }
+
+    fn spin(cpu: &str) -> Child {
+        let mut command = Command::new("chrt");
+        command.args(["--idle", "0", "taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]);
+        lab::dies_with_us(&mut command);
+        command.spawn().unwrap_or_else(|e| panic!("chrt: {e}"))
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// A file of incompressible bytes, on the disk.

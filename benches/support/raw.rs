@@ -35,6 +35,8 @@ pub struct Run {
     pub seconds: f64,
     /// `release`, or `dev` where the compiler's checks were on.
     pub build: String,
+    /// Whether the CPUs were kept from halting while they waited.
+    pub awake: bool,
     /// How the readers were scheduled: `SCHED_OTHER`, `SCHED_FIFO`, …
     pub policy: String,
     /// Processes that wanted to run, mean of the minute before.

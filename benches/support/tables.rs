@@ -31,11 +31,12 @@ pub fn accuracy(lines: &[Line]) -> String {
 }
 
 fn conditions(text: &mut String, run: &Run) {
-    let Run { commit, date, kernel, cpu, cpus, fio, rounds, seconds, build, policy, load } = run;
+    let Run { commit, date, kernel, cpu, cpus, fio, rounds, seconds, build, awake, policy, load } = run;
+    let awake = if *awake { "kept from halting" } else { "free to halt" };
     let _ = write!(
         text,
         "`cargo bench --bench accuracy -- --output docs/data/accuracy.jsonl`: commit {commit} ({build} build), {date}, Linux {kernel}, \
-         {cpus} × {cpu}, {fio}, all readers {policy}, load average {load} before; {rounds} rounds, {seconds} s a turn.\n\
+         {cpus} × {cpu}, {fio}, CPUs {awake}, all readers {policy}, load average {load} before; {rounds} rounds, {seconds} s a turn.\n\
          \n\
          In each round every reader has one turn on the same file and the same CPU: 4 KiB, random, `O_DIRECT`, depth 1; each \
          round is on the next CPU, since how far it is from the disk's interrupt counts for more than all else. *Device* is the \
@@ -136,13 +137,13 @@ fn read_claims(reads: &[&Reads]) -> Vec<Claim> {
     let mut claims = Vec::new();
     let quantiles: [(&str, Pick); 2] = [("p50", |q| q.p50), ("p99", |q| q.p99)];
     for (name, quantile) in quantiles {
-        for fio in [Reader::FioUring, Reader::FioPsync] {
+        for other in [Reader::FioUring, Reader::FioPsync, Reader::Bare] {
             let difference =
-                |ours: &Reads, fio: &Reads| (quantile(ours.added) - quantile(fio.added)) as f64 / 1e3;
+                |ours: &Reads, other: &Reads| (quantile(ours.added) - quantile(other.added)) as f64 / 1e3;
             claims.push(Claim {
-                text: format!("{name} of what we add, minus that of {}", fio.title()),
+                text: format!("{name} of what we add, minus that of {}", other.title()),
                 unit: Unit::Micros,
-                values: compare(Reader::Ours, fio, &difference),
+                values: compare(Reader::Ours, other, &difference),
                 within: (f64::NEG_INFINITY, 1.0),
             });
         }
