@@ -32,10 +32,10 @@ pub fn accuracy(lines: &[Line]) -> String {
 
 fn conditions(text: &mut String, run: &Run) {
     let Run { commit, date, kernel, cpu, cpus, fio, rounds, seconds, build, awake, policy, load } = run;
-    let awake = if *awake { "kept from halting" } else { "free to halt" };
+    let (flag, awake) = if *awake { (" --awake", "kept from halting") } else { ("", "free to halt") };
     let _ = write!(
         text,
-        "`cargo bench --bench accuracy -- --output docs/data/accuracy.jsonl`: commit {commit} ({build} build), {date}, Linux {kernel}, \
+        "`cargo bench --bench accuracy -- --rounds {rounds} --seconds {seconds}{flag} --output docs/data/accuracy.jsonl`: commit {commit} ({build} build), {date}, Linux {kernel}, \
          {cpus} × {cpu}, {fio}, CPUs {awake}, all readers {policy}, load average {load} before; {rounds} rounds, {seconds} s a turn.\n\
          \n\
          In each round every reader has one turn on the same file and the same CPU: 4 KiB, random, `O_DIRECT`, depth 1; each \
