@@ -246,7 +246,10 @@ impl Target {
         match &outcome.result {
             Ok(()) => {
                 self.parts[outcome.probe as usize] = None;
-                self.failures = 0;
+                // While the other probe is in trouble, its retries go on slowing down.
+                if self.parts.iter().all(Option::is_none) {
+                    self.failures = 0;
+                }
             }
             Err(failure) => {
                 let trouble = trouble_of(failure);

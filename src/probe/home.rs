@@ -48,7 +48,10 @@ impl Home {
             Err(Errno::EROFS) if above.kind(NAME).is_ok() => {}
             Err(e) => return Err(io("cannot make the directory", &path, e)),
         }
-        let dir = above.subdirectory(NAME).map_err(|e| io("cannot open our directory", &path, e))?;
+        let dir = match above.subdirectory(NAME) {
+            Err(Errno::ENOTDIR | Errno::ELOOP) => return Err(not_ours(&path, "it is no directory")),
+            other => other.map_err(|e| io("cannot open our directory", &path, e))?,
+        };
         make_sure_it_is_ours(&dir, &path)?;
         let lock = take_lock(&dir, &path)?;
         Ok(Self { path, dir, _lock: lock })
@@ -99,27 +102,28 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
 /// Adopts an empty directory by marking it; refuses one that somebody else made or filled.
 fn make_sure_it_is_ours(dir: &Dir, path: &Path) -> Result<(), Trouble> {
     let fail = |e| Trouble::below(Stage::Open, "cannot look into", path, "", e);
-    let refuse = |why: &str| {
-        let message = format!(
-            "{} is not ours: {why}. Nothing there was touched; move it away, or choose another place with `probe_dir:`",
-            path.display()
-        );
-        Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
-    };
     if dir.owner().map_err(fail)? != sys::user_id() {
-        return Err(refuse("it belongs to another user"));
+        return Err(not_ours(path, "it belongs to another user"));
     }
     match dir.kind(TAG_NAME) {
         Ok(EntryKind::File) => Ok(()),
-        Ok(_) => Err(refuse("its CACHEDIR.TAG is no regular file")),
+        Ok(_) => Err(not_ours(path, "its CACHEDIR.TAG is no regular file")),
         Err(Errno::ENOENT)
             if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n.ends_with(".new")) =>
         {
             mark(dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", path, TAG_NAME, e))
         }
-        Err(Errno::ENOENT) => Err(refuse("it holds files but not our CACHEDIR.TAG")),
+        Err(Errno::ENOENT) => Err(not_ours(path, "it holds files but not our CACHEDIR.TAG")),
         Err(e) => Err(fail(e)),
     }
+}
+
+fn not_ours(path: &Path, why: &str) -> Trouble {
+    let message = format!(
+        "{} is not ours: {why}. Nothing there was touched; move it away, or choose another place with `probe_dir:`",
+        path.display()
+    );
+    Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
 }
 
 /// Written under another name first: a tag that is there is whole.
@@ -139,11 +143,14 @@ fn mark(dir: &Dir) -> Result<(), Errno> {
 }
 
 fn take_lock(dir: &Dir, path: &Path) -> Result<File, Trouble> {
-    let lock = match dir.create_file(LOCK_NAME, Direct::No) {
+    let opened = match dir.create_file(LOCK_NAME, Direct::No) {
         Err(Errno::EEXIST | Errno::EROFS | Errno::ENOSPC) => dir.open_file(LOCK_NAME, Direct::No),
         other => other,
+    };
+    if let Err(Errno::ELOOP | Errno::EISDIR | Errno::EINVAL) = opened {
+        return Err(not_ours(path, "its lock is no regular file"));
     }
-    .map_err(|e| Trouble::below(Stage::Open, "cannot open", path, LOCK_NAME, e))?;
+    let lock = opened.map_err(|e| Trouble::below(Stage::Open, "cannot open", path, LOCK_NAME, e))?;
     match lock.try_lock() {
         Ok(true) => Ok(lock),
         Ok(false) => Err(Trouble::unsupported(
