@@ -210,7 +210,7 @@ impl Control {
     }
 }
 
-fn spec(plan: &TargetPlan) -> Spec {
+pub(super) fn spec(plan: &TargetPlan) -> Spec {
     Spec {
         path: plan.path.clone(),
         probe_dir: plan.probe_dir.clone(),
@@ -225,7 +225,7 @@ fn spec(plan: &TargetPlan) -> Spec {
     }
 }
 
-fn books(plan: &TargetPlan, inflight: &Arc<Inflight>) -> record::Plan {
+pub(super) fn books(plan: &TargetPlan, inflight: &Arc<Inflight>) -> record::Plan {
     let commit = plan.commit.as_ref().map(|c| ProbePlan { probe: Probe::Commit, interval: c.interval.get() });
     let read = plan.read.as_ref().map(|r| ProbePlan { probe: Probe::Read, interval: r.interval.get() });
     record::Plan {

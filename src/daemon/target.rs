@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::facts::{Opened, facts};
 use crate::clock::Tick;
 use crate::io::Op;
-use crate::probe::layout::{Head, Role, SLICE};
+use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, State, Trouble};
 use crate::record::{self, Book, TargetId};
 use crate::schedule::reader::OpenedReads;
@@ -16,9 +16,6 @@ use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Job, Lane, Planner, Report, TaskId, When};
 use crate::target;
 
-/// Bytes a second at which the read file is laid out. The commit file comes first and unhindered, so that commits move within
-/// seconds; it is small.
-const LAYOUT_RATE: u64 = 64 << 20;
 /// The first wait before what failed is tried again; it doubles up to the longest.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -211,7 +208,7 @@ impl Target {
     fn next_slice(&mut self, desk: &mut Desk<'_>) {
         let pace = match self.to_lay.front() {
             Some(Role::Commits) => Duration::ZERO,
-            Some(Role::Reads) => Duration::from_secs_f64(SLICE as f64 / LAYOUT_RATE as f64),
+            Some(Role::Reads) => layout::pace(layout::RATE),
             None => return,
         };
         let at = (self.slice_began + pace).max(desk.now);

@@ -18,6 +18,7 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # This directory was made by diskcanary, which probes the disk here.\n\
     # Its files hold nothing of value; `diskcanary clean PATH` removes them.\n\
     # The convention of this tag: https://bford.info/cachedir/\n";
+const NEW_TAG: &str = "tag.new";
 const LOCK_NAME: &str = "lock";
 
 /// An open `.diskcanary` that no other process holds.
@@ -88,6 +89,13 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
     let lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
     let mut removed = Vec::new();
     let names = dir.names().map_err(say)?;
+    if let Some(foreign) = names.iter().find(|name| !is_name_of_ours(name)) {
+        return Err(format!(
+            "{} holds `{}`, which diskcanary never makes; nothing was removed: move it away first",
+            path.display(),
+            foreign.escape_debug()
+        ));
+    }
     // The tag goes last: a clean that is cut off can be taken up again.
     for name in names.iter().filter(|n| *n != TAG_NAME).chain(names.iter().filter(|n| *n == TAG_NAME)) {
         dir.remove_file(name).map_err(say)?;
@@ -97,6 +105,25 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
     above.remove_directory(NAME).map_err(say)?;
     removed.push(path);
     Ok(removed)
+}
+
+fn is_name_of_ours(name: &str) -> bool {
+    let files =
+        [super::layout::Role::Commits, super::layout::Role::Reads].map(super::layout::Role::file_name);
+    name == TAG_NAME || name == LOCK_NAME || name == NEW_TAG || files.contains(&name)
+}
+
+/// Removes one probe file and leaves the rest. Errors are text for people; that it is gone already is none.
+pub fn remove(parent: &Path, role: super::layout::Role) -> Result<(), String> {
+    let path = parent.join(NAME);
+    let say = |e: Errno| format!("cannot remove {}: {e}", path.join(role.file_name()).display());
+    let dir = Dir::open(parent).and_then(|above| above.subdirectory(NAME)).map_err(say)?;
+    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    let _lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
+    match dir.remove_file(role.file_name()) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(e) => Err(say(e)),
+    }
 }
 
 /// Adopts an empty directory by marking it; refuses one that somebody else made or filled.
@@ -128,17 +155,16 @@ fn not_ours(path: &Path, why: &str) -> Trouble {
 
 /// Written under another name first: a tag that is there is whole.
 fn mark(dir: &Dir) -> Result<(), Errno> {
-    const NEW: &str = "tag.new";
-    match dir.remove_file(NEW) {
+    match dir.remove_file(NEW_TAG) {
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(e) => return Err(e),
     }
-    let file = dir.create_file(NEW, Direct::No)?;
+    let file = dir.create_file(NEW_TAG, Direct::No)?;
     if file.write_at(TAG.as_bytes(), 0)? != TAG.len() {
         return Err(Errno::ENOSPC);
     }
     file.fsync()?;
-    dir.rename(NEW, TAG_NAME)?;
+    dir.rename(NEW_TAG, TAG_NAME)?;
     dir.sync()
 }
 

@@ -5,18 +5,22 @@
 //! complete. Blocks 1 to n − 1 are sealed random bytes. `fallocate` is never used: a read of an extent that was
 //! allocated but never written does not reach the disk.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::content::{self, BLOCK, Stamp, Wrong};
-use super::home::Home;
+use super::home::{self, Home};
 use super::{Cost, Stage, Trouble};
 use crate::clock::Tick;
 use crate::io::{Inflight, Op};
-use crate::sys::{Buffer, Direct, EntryKind, Errno, Extents, File, Space};
+use crate::sys::{Buffer, Dir, Direct, EntryKind, Errno, Extents, File, Space};
 use crate::units::Bytes;
 
 /// Bytes written between two looks at the clock: a lane is held for one slice.
 pub const SLICE: u64 = 4 << 20;
+/// Bytes a second at which the read file is laid out. The commit file comes first and unhindered, so that commits move within
+/// seconds; it is small.
+pub const RATE: Bytes = Bytes::mib(64);
 /// Bytes of one write.
 const CHUNK: usize = 256 << 10;
 /// The head's body: format, complete, size, wished, each 8 bytes little endian.
@@ -109,6 +113,17 @@ pub enum Found {
     Ready(Head),
     /// Nothing, or something of ours that must be laid out anew.
     Lay,
+}
+
+/// The head of a complete file of ours in the `.diskcanary` in `parent`, whatever its size; `None` where there is none that
+/// we can see. Takes no lock and makes nothing, so that it can be asked beside a running daemon.
+pub fn there(parent: &Path, role: Role) -> Option<Head> {
+    let home = Dir::open(parent).and_then(|above| above.subdirectory(home::NAME)).ok()?;
+    let file = home.open_file(role.file_name(), Direct::No).ok()?;
+    let mut block = [0; BLOCK];
+    let read = file.read_at(&mut block, 0).ok()?;
+    let head = Head::read_from(&block[..read])?;
+    (head.complete && head.size == file.stat().ok()?.size).then_some(head)
 }
 
 /// Looks at the file of `role`. A file that we did not make is an error, and is left alone.
@@ -272,9 +287,9 @@ fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The size that a probe file gets: what is wished, at most 5 % of the free space, whole blocks, and only when the
-/// reserve stays free.
-fn size_for(space: Space, role: Role, wish: Wish) -> Result<u64, Trouble> {
+/// The bytes that a probe file gets: what is wished, at most 5 % of the free space, whole blocks, and only when the
+/// reserve stays free; else why there is no room, with the numbers.
+pub fn size_for(space: Space, role: Role, wish: Wish) -> Result<u64, Trouble> {
     let size = wish.size.get().min(space.available / 20) / BLOCK as u64 * BLOCK as u64;
     let reserve = wish.reserve.map_or((space.total / 20).min(10 << 30), Bytes::get);
     let name = role.file_name();

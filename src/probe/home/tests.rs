@@ -35,6 +35,29 @@ fn a_foreign_directory_is_left_alone() {
 }
 
 #[test]
+fn a_foreign_file_among_ours_keeps_all_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
+    let error = clean(folder.path()).unwrap_err();
+    assert!(error.contains("`letters.txt`, which diskcanary never makes"), "{error}");
+    assert_eq!(fs::read_dir(folder.path().join(NAME)).unwrap().count(), 3);
+}
+
+#[test]
+fn one_probe_file_goes_and_the_rest_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    for name in ["commits", "reads"] {
+        fs::write(folder.path().join(NAME).join(name), "").unwrap();
+    }
+    remove(folder.path(), crate::probe::layout::Role::Reads).unwrap();
+    remove(folder.path(), crate::probe::layout::Role::Reads).unwrap();
+    let left = |name: &str| folder.path().join(NAME).join(name).exists();
+    assert!(left("commits") && left(TAG_NAME) && !left("reads"));
+}
+
+#[test]
 fn a_link_in_its_place_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
