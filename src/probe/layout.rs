@@ -136,7 +136,7 @@ pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
         Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
     };
     match home.dir().kind(name) {
-        Err(Errno::ENOENT) => return Ok(Found::Lay),
+        Err(Errno::ENOENT) => return lay(home, role, wish, 0),
         Err(e) => return Err(fail(e)),
         Ok(EntryKind::File) => {}
         Ok(_) => return Err(foreign("it is no regular file")),
@@ -154,13 +154,20 @@ pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
         Some(head) if head.complete && head.size == stat.size && head.wished == wish.size.get() => {
             Ok(Found::Ready(head))
         }
-        Some(_) => Ok(Found::Lay),
+        Some(_) => lay(home, role, wish, stat.size),
         // Left by a crash before its head was durable, or put there empty: no byte of it is anybody's.
-        None if block[..read].iter().all(|b| *b == 0) => Ok(Found::Lay),
+        None if block[..read].iter().all(|b| *b == 0) => lay(home, role, wish, stat.size),
         // Our magic over broken bytes: ours, and not to be trusted.
-        None if content::open(&block[..read]) == Err(Wrong::Checksum) => Ok(Found::Lay),
+        None if content::open(&block[..read]) == Err(Wrong::Checksum) => lay(home, role, wish, stat.size),
         None => Err(foreign("it does not begin with our mark")),
     }
+}
+
+/// It is to be laid out, if there is room once what lies there is gone.
+fn lay(home: &Home, role: Role, wish: Wish, there: u64) -> Result<Found, Trouble> {
+    let space = home.space()?;
+    let available = space.available.saturating_add(there).min(space.total);
+    size_for(Space { available, ..space }, role, wish).map(|_| Found::Lay)
 }
 
 /// Writes a probe file in slices.
