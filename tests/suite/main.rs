@@ -9,9 +9,17 @@
 #[path = "../lab/mod.rs"]
 mod lab;
 
+mod agreement;
+mod cadence;
+mod faults;
+mod first_light;
+mod hangs;
 mod lab_children;
 mod lab_cleanup;
 mod lab_disks;
 mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
+mod safety;
+mod starvation;
+mod watch;
