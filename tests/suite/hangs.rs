@@ -66,7 +66,10 @@ fn a_hung_disk_is_seen_while_it_hangs_and_nobody_else_feels_it() {
 
     drop((hang, ice));
     let recovered = seen_when(&daemon, "both are well again", |seen| {
-        ["stuck", "frozen"].iter().all(|name| seen.up(name) == Some(1.0) && seen.is_in(name, "ready"))
+        ["stuck", "frozen"].iter().all(|name| {
+            let back = seen.probe("runs", name, "commit") > during.probe("runs", name, "commit") + 1.0;
+            back && seen.up(name) == Some(1.0) && seen.is_in(name, "ready")
+        })
     });
     for name in ["stuck", "frozen"] {
         assert_eq!(recovered.longer_than(name, "commit", OVERDUE), 1.0, "{name}: one long commit");
