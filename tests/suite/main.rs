@@ -10,6 +10,14 @@
 mod lab;
 
 mod agreement;
+mod bad_days_config;
+mod bad_days_databases;
+mod bad_days_engines;
+mod bad_days_file_systems;
+mod bad_days_home;
+mod bad_days_paths;
+mod bad_days_read_only;
+mod bad_days_space;
 mod cadence;
 mod faults;
 mod first_light;
@@ -22,4 +30,6 @@ mod lab_servers;
 mod lab_witnesses;
 mod safety;
 mod starvation;
+mod targets;
+mod truths;
 mod watch;
