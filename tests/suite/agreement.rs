@@ -4,6 +4,7 @@ use crate::lab::{
     BlockTrace, Daemon, Histogram, Need, Prometheus, Request, Running, eventually_within, lacks, run,
 };
 use crate::watch::{PATIENCE, Seen, all_measured, small_ext4, target};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ fn prometheus_our_windows_and_the_block_layer_agree() {
     let daemon = Daemon::new().config(&config).start();
     all_measured(&daemon, &["db"], &["commit", "read"]);
     let prometheus = Prometheus::scraping(daemon.address());
-    let places = extents(&disk.path().join(".diskcanary/reads"));
+    let places = |name: &str| extents(&disk.path().join(".diskcanary").join(name));
+    let places = Places { reads: places("reads"), commits: places("commits") };
     let trace = BlockTrace::start(disk.disk().number());
 
     // On a busy machine one round may tell more about the machine than about us; in one of three we must agree.
@@ -36,6 +38,12 @@ fn prometheus_our_windows_and_the_block_layer_agree() {
     }
 }
 
+/// Where our files lie on the device, in sectors.
+struct Places {
+    reads: Vec<Range<u64>>,
+    commits: Vec<Range<u64>>,
+}
+
 /// Some seconds of reads at depth 1, told by our histogram and by the block layer.
 struct Round {
     ours: Histogram,
@@ -44,10 +52,13 @@ struct Round {
     /// The block layer's times from issue to completion in seconds, sorted.
     device: Vec<f64>,
     starved: f64,
+    /// Commits by our count, and writes in the commit file by the device's; flushes of the device.
+    commits: (f64, f64),
+    flushes: f64,
 }
 
 impl Round {
-    fn observe(daemon: &Running, trace: &BlockTrace, places: &[std::ops::Range<u64>]) -> Self {
+    fn observe(daemon: &Running, trace: &BlockTrace, places: &Places) -> Self {
         let before = Seen::of(daemon);
         trace.take();
         std::thread::sleep(Duration::from_secs(8));
@@ -55,11 +66,18 @@ impl Round {
         let after = Seen::of(daemon);
         let ours = after.histogram("db", "read").since(&before.histogram("db", "read"));
         let starved = |seen: &Seen| seen.invalid("db", "read", "starved");
+        let commits = |seen: &Seen| {
+            let labels = [("target", "db"), ("probe", "commit"), ("op", "sync")];
+            seen.0.sum("diskcanary_probe_operations_total", &labels)
+        };
+        let written = requests.iter().filter(|r| r.is_write() && lies_in(r, &places.commits)).count();
         Self {
             ours,
             median: window(&after, "read", "p50"),
-            device: alone(&requests, places),
+            device: alone(&requests, &places.reads),
             starved: starved(&after) - starved(&before),
+            commits: (commits(&after) - commits(&before), written as f64),
+            flushes: requests.iter().filter(|r| r.is_flush()).count() as f64,
         }
     }
 
@@ -78,7 +96,11 @@ impl Round {
     fn agrees(&self) -> bool {
         // Runs at either end may be in one count and not in the other.
         let counted = (self.ours.count + self.starved - self.device.len() as f64).abs() <= 2.0 * ALONE as f64;
+        // A run has three commits: each is one write, and makes the device flush.
+        let committed =
+            (self.commits.0 - self.commits.1).abs() <= 6.0 && self.flushes >= self.commits.1 - 6.0;
         counted
+            && committed
             && self.excess() > 0.0
             && [0.5, 0.9].iter().all(|q| {
                 let expected = self.of_device(*q) + self.excess();
@@ -91,13 +113,16 @@ impl Round {
     fn verdict(&self) -> String {
         let q = |q| (self.ours.quantile(q).unwrap() * 1e6, self.of_device(q) * 1e6);
         format!(
-            "{} reads of ours (and {} starved), {} of the device; µs (ours, device): p50 {:?} p90 {:?}, excess {:.1}",
+            "{} reads of ours (and {} starved), {} of the device; µs (ours, device): p50 {:?} p90 {:?}, excess {:.1}; \
+             {:?} commits, {} flushes",
             self.ours.count,
             self.starved,
             self.device.len(),
             q(0.5),
             q(0.9),
-            self.excess() * 1e6
+            self.excess() * 1e6,
+            self.commits,
+            self.flushes
         )
     }
 }
@@ -110,11 +135,9 @@ fn distance(histogram: &Histogram, a: f64, b: f64) -> i64 {
 
 /// The reads that went alone: of each run of reads in our file the first ones. Runs are told apart from the longest pause
 /// on, since each has as many reads.
-fn alone(requests: &[Request], places: &[std::ops::Range<u64>]) -> Vec<f64> {
-    let reads: Vec<&Request> = requests
-        .iter()
-        .filter(|r| r.is_read() && r.sectors == 8 && places.iter().any(|place| place.contains(&r.sector)))
-        .collect();
+fn alone(requests: &[Request], places: &[Range<u64>]) -> Vec<f64> {
+    let reads: Vec<&Request> =
+        requests.iter().filter(|r| r.is_read() && r.sectors == 8 && lies_in(r, places)).collect();
     let pause = (1..reads.len()).max_by_key(|at| reads[*at].issued - reads[*at - 1].issued).expect("reads");
     let mut alone: Vec<f64> = reads
         .iter()
@@ -126,8 +149,12 @@ fn alone(requests: &[Request], places: &[std::ops::Range<u64>]) -> Vec<f64> {
     alone
 }
 
+fn lies_in(request: &Request, places: &[Range<u64>]) -> bool {
+    places.iter().any(|place| place.contains(&request.sector))
+}
+
 /// Where the file lies on its device, in sectors.
-fn extents(file: &Path) -> Vec<std::ops::Range<u64>> {
+fn extents(file: &Path) -> Vec<Range<u64>> {
     let text = run("filefrag", &["-v".as_ref(), "-b512".as_ref(), file.as_os_str()]);
     let rows = text.lines().filter_map(|line| {
         // `  0:        0..    8191:      34816..     43007:   8192:  last,eof`

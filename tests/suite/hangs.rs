@@ -27,23 +27,7 @@ fn a_hung_disk_is_seen_while_it_hangs_and_nobody_else_feels_it() {
     let size = footprint(&daemon);
 
     let (hang, ice) = (stuck.hang(&Op::ALL), frozen.freeze());
-    let began = Instant::now();
-    let mut ages: Vec<Ages> = Vec::new();
-    while began.elapsed().as_secs_f64() < OVERDUE + 5.0 {
-        let asked = Instant::now();
-        let seen = Seen::of(&daemon);
-        let took = asked.elapsed();
-        assert!(took < Duration::from_secs(1), "a scrape took {took:?} while a disk hung");
-        ages.push(Ages::of(&seen));
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    let hung = began.elapsed().as_secs_f64();
-    // The first looks may have come before the next run of each probe.
-    for pair in ages[ages.len() / 4..].windows(2) {
-        assert!(pair[1].stuck_write > pair[0].stuck_write, "{ages:?}");
-        assert!(pair[1].stuck_read > pair[0].stuck_read, "{ages:?}");
-        assert!(pair[1].frozen_write > pair[0].frozen_write, "{ages:?}");
-    }
+    let hung = watched_while_it_hangs(&daemon);
     let during = Seen::of(&daemon);
     for (name, op) in [("stuck", "write"), ("stuck", "read"), ("frozen", "write")] {
         let age = during.age(name, op) + if op == "write" { during.age(name, "sync") } else { 0.0 };
@@ -81,6 +65,28 @@ fn a_hung_disk_is_seen_while_it_hangs_and_nobody_else_feels_it() {
     assert_eq!(recovered.longer_than("frozen", "read", OVERDUE), 0.0);
     nothing_is_caught_up(&daemon);
     assert_eq!(footprint(&daemon), size, "threads and descriptors after all");
+}
+
+/// Scrapes until the hang is overdue for long: each is answered at once, and what is out grows older from one to the next. Returns
+/// how long that was, in seconds.
+fn watched_while_it_hangs(daemon: &Running) -> f64 {
+    let began = Instant::now();
+    let mut ages: Vec<Ages> = Vec::new();
+    while began.elapsed().as_secs_f64() < OVERDUE + 5.0 {
+        let asked = Instant::now();
+        let seen = Seen::of(daemon);
+        let took = asked.elapsed();
+        assert!(took < Duration::from_secs(1), "a scrape took {took:?} while a disk hung");
+        ages.push(Ages::of(&seen));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // The first looks may have come before the next run of each probe.
+    for pair in ages[ages.len() / 4..].windows(2) {
+        assert!(pair[1].stuck_write > pair[0].stuck_write, "{ages:?}");
+        assert!(pair[1].stuck_read > pair[0].stuck_read, "{ages:?}");
+        assert!(pair[1].frozen_write > pair[0].frozen_write, "{ages:?}");
+    }
+    began.elapsed().as_secs_f64()
 }
 
 #[derive(Debug)]
