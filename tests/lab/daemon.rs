@@ -94,7 +94,7 @@ impl Running {
         let file = fs::File::create(&log).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         dies_with_us(&mut command);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let child = spawn(&mut command);
         let mut server = Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), log, scratch };
         eventually_within(Duration::from_secs(60), "the server answers /-/healthy", || {
             if let Some(status) = server.child.try_wait().unwrap() {
@@ -174,6 +174,19 @@ impl Drop for Running {
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             let _ = self.child.kill();
             let _ = self.ended_within(Duration::from_secs(5));
+        }
+    }
+}
+
+/// A program that was just copied is "busy" as long as a child that another test forked meanwhile, and that has not come to
+/// its own program yet, holds the copy's descriptor.
+fn spawn(command: &mut Command) -> Child {
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other.unwrap_or_else(|error| panic!("{command:?}: {error}")),
         }
     }
 }
