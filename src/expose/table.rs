@@ -78,7 +78,7 @@ pub(super) static METRICS: &[Metric] = &[
     row(gauge("inflight_age_seconds", "seconds"), &["op"], fill::inflight,
         "Age of the oldest unfinished operation at the moment of the scrape, 0 when there is none. The alarm for a disk that hangs."),
     row(gauge("target_up", ""), &[], fill::up,
-        "1 when the last run of each probe was good and nothing is overdue; a probe that is off or laying out counts as good."),
+        "1 when the last run of each probe was good and nothing is overdue; a probe that is off, laying out or short of room counts as good."),
     row(gauge("target_state", ""), &["state"], fill::state,
         "1 for the state that the target is in, 0 for all others."),
     row(gauge("layout_progress_ratio", "ratio"), &[], fill::layout,
