@@ -140,10 +140,11 @@ impl Control {
     fn take(&mut self, message: Message) {
         match message {
             Message::Report { target, writes, report } => {
-                if let Some(task) = self.out[target][usize::from(!writes)].take() {
-                    self.planner.finished(task);
+                let task = self.out[target][usize::from(!writes)].take();
+                if let Some(&(_, work)) = task.and_then(|task| self.works.get(&task)) {
+                    task.into_iter().for_each(|task| self.planner.finished(task));
+                    self.with(target, |target, desk| target.report(work, report, desk));
                 }
-                self.with(target, |target, desk| target.report(report, desk));
             }
             Message::Snapshot(tell) => {
                 self.look_at_ages();

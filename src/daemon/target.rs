@@ -116,8 +116,8 @@ impl Target {
         })
     }
 
-    /// Takes in what came of a job.
-    pub(super) fn report(&mut self, report: Report, desk: &mut Desk<'_>) {
+    /// Takes in what came of the job that `work` asked for.
+    pub(super) fn report(&mut self, work: Work, report: Report, desk: &mut Desk<'_>) {
         match report {
             Report::Prepared(prepared) => self.prepared(*prepared, desk),
             Report::Laying { role, done, total, cost } => {
@@ -133,7 +133,7 @@ impl Target {
             }
             Report::Opened(opened) => self.opened(&opened, desk),
             Report::Ran(outcome) => self.ran(&outcome, desk),
-            Report::Failed(trouble) => self.failed(trouble, desk),
+            Report::Failed(trouble) => self.failed(work, trouble, desk),
             Report::Panicked(message) => {
                 tracing::error!(name = self.name, message, "a lane panicked; it goes on with a new worker");
                 desk.book.lane_panicked(self.id);
@@ -258,15 +258,15 @@ impl Target {
     }
 
     /// A job failed before there was a run: of the layout in progress, of opening the reads, or of all.
-    fn failed(&mut self, trouble: Trouble, desk: &mut Desk<'_>) {
-        let laying = self.to_lay.front().copied();
-        match laying.filter(|_| trouble.failure.stage == crate::probe::Stage::Layout) {
-            Some(role) => {
+    fn failed(&mut self, work: Work, trouble: Trouble, desk: &mut Desk<'_>) {
+        match (work, self.to_lay.front().copied()) {
+            (Work::Layout, Some(role)) => {
                 self.to_lay.pop_front();
                 self.part_failed(probe_of(role), trouble, desk);
                 self.next_slice(desk);
             }
-            None => {
+            (Work::Open | Work::Read, _) => self.part_failed(Probe::Read, trouble, desk),
+            _ => {
                 let probe = Probe::ALL.iter().find(|p| self.intervals[**p as usize].is_some());
                 if let Some(probe) = probe {
                     desk.book.fail(self.id, *probe, &trouble.failure);
