@@ -121,7 +121,7 @@ pub(super) static METRICS: &[Metric] = &[
     row(counter("probe_retries_total", ""), &["probe"], fill::retries,
         "Answers of EAGAIN; the operation was submitted again with its first start time."),
     row(gauge("commit_device_writes", ""), &[], fill::commit_writes,
-        "Write requests that one commit causes at the device, measured there; another's writes count too."),
+        "Write requests that one commit causes at the device, measured there. The kernel counts an empty flush as one; another's writes count too."),
     row(gauge("commit_device_flushes", ""), &[], fill::commit_flushes,
         "Flush requests that one commit causes at the device, measured there."),
     row(gauge("commit_device_bytes", "bytes"), &[], fill::commit_bytes,
