@@ -15,6 +15,7 @@ mod bad_days_databases;
 mod bad_days_engines;
 mod bad_days_file_systems;
 mod bad_days_home;
+mod bad_days_memory;
 mod bad_days_paths;
 mod bad_days_read_only;
 mod bad_days_space;
