@@ -1,6 +1,8 @@
 //! Directories of ours, and the files in them. No link is followed below the directory that was opened.
 
+use std::fs::DirBuilder;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{
@@ -173,9 +175,9 @@ impl Dir {
     }
 }
 
-/// Makes a directory and those above it that are missing, each 0755.
+/// Makes a directory and those above it that are missing, each 0755 or, where the umask says so, less.
 pub fn make_directories(path: &Path) -> Result<(), Errno> {
-    Ok(std::fs::create_dir_all(path)?)
+    Ok(DirBuilder::new().recursive(true).mode(0o755).create(path)?)
 }
 
 #[cfg(test)]
@@ -199,5 +201,18 @@ mod tests {
         dir.remove_file("g").unwrap();
         dir.remove_directory("d").unwrap();
         assert!(dir.space().unwrap().total > 0);
+    }
+
+    #[test]
+    fn nobody_else_may_write_into_what_is_made() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("a/b");
+        make_directories(&deep).unwrap();
+        make_directories(&deep).unwrap();
+        for made in [deep.parent().unwrap(), &deep] {
+            let mode = std::fs::metadata(made).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(mode & !0o755, 0, "{mode:o}");
+        }
     }
 }
