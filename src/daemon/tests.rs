@@ -66,7 +66,7 @@ fn a_control_thread_that_answers_no_more_is_not_healthy_and_its_end_is_an_error_
     let limits = http::Limits { content_within: Duration::from_millis(100), ..http::Limits::default() };
     let (address, daemon) = daemon(limits, told, move |inbox| {
         answer_one(inbox);
-        drop(released.recv());
+        let _ = released.recv();
     });
     assert!(health(address).contains(" 200 OK\r\n"));
     let answer = health(address);

@@ -202,17 +202,4 @@ mod tests {
         dir.remove_directory("d").unwrap();
         assert!(dir.space().unwrap().total > 0);
     }
-
-    #[test]
-    fn nobody_else_may_write_into_what_is_made() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let deep = folder.path().join("a/b");
-        make_directories(&deep).unwrap();
-        make_directories(&deep).unwrap();
-        for made in [deep.parent().unwrap(), &deep] {
-            let mode = std::fs::metadata(made).unwrap().permissions().mode() & 0o7777;
-            assert_eq!(mode & !0o755, 0, "{mode:o}");
-        }
-    }
 }
