@@ -111,7 +111,7 @@ pub fn open(source: Source, depth: u16, block: u32, wish: Wish, wait: Wait) -> R
     if !answers_without_waiting(source.fd(), &mut Buffer::new(block as usize)?) {
         return threads(source, depth, block, Reason::Waits);
     }
-    match Uring::open(&source, depth, block, wait) {
+    match Uring::open(source.fd(), source.writable(), depth, block, wait) {
         Ok(engine) => Ok(Opened { engine: Box::new(engine), reason: Reason::Best }),
         Err(failure) => threads(source, depth, block, Reason::NoRing(failure)),
     }

@@ -1,8 +1,9 @@
 //! The engine over a ring (io_uring).
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use super::{Completion, Direction, Engine, EngineKind, MOST_RETRIES, Request, Source, Wait};
+use super::{Completion, Direction, Engine, EngineKind, MOST_RETRIES, Request, Wait};
 use crate::clock::{self, Tick};
 use crate::sys::{Delivery, Errno, Ring, RingFailure, Transfer};
 
@@ -29,15 +30,21 @@ struct Out {
 }
 
 impl Uring {
-    /// The ring keeps `source` open; the caller's handle may be closed.
-    pub(super) fn open(source: &Source, depth: u16, block: u32, wait: Wait) -> Result<Self, RingFailure> {
+    /// The ring keeps the file open by itself.
+    pub(super) fn open(
+        file: BorrowedFd<'_>,
+        writable: bool,
+        depth: u16,
+        block: u32,
+        wait: Wait,
+    ) -> Result<Self, RingFailure> {
         let delivery = match wait {
             Wait::Sleep => Delivery::WhenAsked,
             Wait::Spin => Delivery::Anytime,
         };
-        let ring = Ring::new(source.fd(), depth, block, delivery)?;
+        let ring = Ring::new(file, depth, block, delivery)?;
         let out = vec![None; usize::from(depth)];
-        Ok(Self { ring, writable: source.writable(), wait, block, out, outstanding: 0 })
+        Ok(Self { ring, writable, wait, block, out, outstanding: 0 })
     }
 
     fn check(&self, request: Request) -> Result<(), Errno> {
@@ -160,5 +167,61 @@ impl Engine for Uring {
         let mut single = request.refused(submitted, Errno::EIO);
         self.collect(|completion| single = completion);
         single
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// Reads that may not wait (`RWF_NOWAIT`) of an empty pipe: each try is answered `EAGAIN`.
+    #[test]
+    fn what_always_says_again_is_not_asked_for_ever() {
+        for wait in [Wait::Sleep, Wait::Spin] {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let mut engine = Uring::open(reader.as_fd(), false, 2, 512, wait).unwrap();
+            engine.ring.never_wait();
+            let read = |slot| Request { direction: Direction::Read, slot, offset: 0, len: 512 };
+            let before = clock::now();
+            (0..2).for_each(|slot| engine.submit(read(slot)).unwrap());
+            let between = clock::now();
+            let mut done = Vec::new();
+            while engine.outstanding() > 0 {
+                engine.reap(&mut done);
+            }
+            assert_eq!(done.len(), 2);
+            done.push(engine.single(read(0)));
+            for done in &done {
+                assert_eq!((done.result, done.retries), (Err(Errno::EAGAIN), MOST_RETRIES), "{wait:?}");
+            }
+            for done in &done[..2] {
+                assert!(before <= done.submitted && done.submitted <= between, "the first start is kept");
+                assert!(between <= done.completed);
+            }
+            writer.write_all(b"now").unwrap();
+            let good = engine.single(read(1));
+            assert_eq!((good.result, good.retries), (Ok(3), 0), "{wait:?}");
+            assert!(engine.buffer(1).unwrap().starts_with(b"now"));
+        }
+    }
+
+    #[test]
+    fn one_that_hangs_holds_up_no_other_and_no_drop() {
+        for wait in [Wait::Sleep, Wait::Spin] {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let mut engine = Uring::open(reader.as_fd(), false, 4, 512, wait).unwrap();
+            for slot in 0..4 {
+                engine.submit(Request { direction: Direction::Read, slot, offset: 0, len: 512 }).unwrap();
+            }
+            writer.write_all(&[5; 512]).unwrap();
+            let mut done = Vec::new();
+            engine.reap(&mut done);
+            assert_eq!((done.len(), engine.outstanding()), (1, 3), "{wait:?}");
+            assert_eq!(engine.buffer(done[0].slot).unwrap(), [5; 512], "{wait:?}");
+            drop(engine);
+        }
     }
 }

@@ -5,8 +5,6 @@
 //! called back, and whenever it ends, the kernel still writes into the memory it was given.
 
 mod setup;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -61,6 +59,8 @@ pub struct Ring {
     /// Set once the kernel refuses to be entered: whatever is out then stays out.
     lost: Option<Errno>,
     on_one_thread: PhantomData<*const ()>,
+    #[cfg(test)]
+    read_flags: i32,
 }
 
 /// How often, and how far apart, a kernel that is short of memory (`EAGAIN`, `EBUSY`) is asked again.
@@ -86,7 +86,15 @@ impl Ring {
             outstanding: 0,
             lost: None,
             on_one_thread: PhantomData,
+            #[cfg(test)]
+            read_flags: 0,
         })
+    }
+
+    /// From here on, reads that would have to wait are answered `EAGAIN`.
+    #[cfg(test)]
+    pub(crate) fn never_wait(&mut self) {
+        self.read_flags = libc::RWF_NOWAIT;
     }
 
     /// The slot's buffer; `None` while the kernel may use it, and for a slot that does not exist.
@@ -119,6 +127,13 @@ impl Ring {
             (Transfer::Read, false) => opcode::Read::new(fd, start, len).offset(offset).build(),
             (Transfer::Write, true) => opcode::WriteFixed::new(fd, start, len, slot).offset(offset).build(),
             (Transfer::Write, false) => opcode::Write::new(fd, start, len).offset(offset).build(),
+        };
+        #[cfg(test)]
+        let entry = match transfer {
+            Transfer::Read if self.read_flags != 0 => {
+                opcode::Read::new(fd, start, len).rw_flags(self.read_flags).offset(offset).build()
+            }
+            _ => entry,
         };
         // SAFETY: the buffer holds `len` bytes and belongs to the slot, which is marked as out until the
         // operation's completion is taken; until then nothing reads, writes or frees it (see `Drop`).
@@ -238,3 +253,6 @@ impl fmt::Debug for Ring {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ fn a_slot_is_free_only_when_its_operation_was_taken() {
     for delivery in [Delivery::WhenAsked, Delivery::Anytime] {
         let file = file();
         let mut ring = ring(&file, delivery);
+        ring.wait().expect("with nothing out there is nothing to wait for");
         ring.push(Transfer::Read, 2, 4096, 4096).unwrap();
         assert_eq!(ring.buffer(2), None);
         assert!(ring.buffer(1).is_some() && ring.buffer(4).is_none());

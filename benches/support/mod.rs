@@ -1,0 +1,6 @@
+//! What the benches share, and what the test of docs/performance.md needs of them.
+
+pub mod claim;
+pub mod cost;
+pub mod raw;
+pub mod tables;

@@ -1,0 +1,63 @@
+//! docs/performance.md says what the raw output under docs/data says, and nothing else. `BLESS=1` writes it anew.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::disallowed_methods, reason = "a test reads the project's own files")]
+#![allow(dead_code, unreachable_pub, reason = "the bench uses the rest")]
+
+#[path = "../benches/support/mod.rs"]
+mod support;
+
+use std::fs;
+
+use support::claim::{Claim, Unit, Verdict, interval, median};
+use support::raw::{Quantiles, parse};
+
+const PAGE: &str = "docs/performance.md";
+const HEAD: &str = "# Performance\n\n\
+    Made by a test from the raw output under `docs/data/`; each part says by which command it was measured.\n\n";
+
+#[test]
+fn the_page_says_what_the_data_say() {
+    let data = |name| fs::read_to_string(format!("docs/data/{name}.jsonl")).unwrap();
+    let accuracy = support::tables::accuracy(&parse(&data("accuracy")).unwrap());
+    let cost = support::cost::section(&support::cost::parse(&data("cost")).unwrap());
+    let made = format!("{HEAD}{accuracy}\n{cost}");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(PAGE, &made).unwrap();
+    }
+    let page = fs::read_to_string(PAGE).unwrap();
+    assert!(page == made, "{PAGE} and docs/data differ; BLESS=1 writes it anew");
+}
+
+#[test]
+fn quantiles_are_nearest_ranks() {
+    let mut values: Vec<i64> = (1..=200).rev().collect();
+    assert_eq!(Quantiles::of(&mut values), Quantiles { p50: 100, p99: 198 });
+    assert_eq!(Quantiles::of(&mut [7]), Quantiles { p50: 7, p99: 7 });
+}
+
+/// The ranks of published tables for the sign test.
+#[test]
+fn the_interval_of_a_median_is_that_of_the_sign_test() {
+    let first = |n: i32| (1..=n).map(f64::from).collect::<Vec<_>>();
+    assert_eq!(interval(&first(5)), None);
+    assert_eq!(interval(&first(6)), Some((1.0, 6.0)));
+    assert_eq!(interval(&first(8)), Some((1.0, 8.0)));
+    assert_eq!(interval(&first(9)), Some((2.0, 8.0)));
+    assert_eq!(interval(&first(20)), Some((6.0, 15.0)));
+    assert_eq!(interval(&first(25)), Some((8.0, 18.0)));
+    assert_eq!(median(&first(4)), Some(2.5));
+}
+
+#[test]
+fn a_claim_holds_fails_or_is_open() {
+    let verdict = |from: i32, to: i32| {
+        let values = (from..=to).map(f64::from).collect();
+        Claim { text: String::new(), unit: Unit::Micros, values, within: (0.0, 20.0) }.verdict()
+    };
+    assert_eq!(verdict(1, 20), Verdict::Holds);
+    assert_eq!(verdict(21, 40), Verdict::Fails);
+    assert_eq!(verdict(11, 30), Verdict::Open);
+    assert_eq!(verdict(-40, -21), Verdict::Fails);
+    assert_eq!(verdict(1, 5), Verdict::Open);
+}
