@@ -30,6 +30,18 @@ fn the_page_says_what_the_data_say() {
 }
 
 #[test]
+fn the_page_on_profiles_says_what_the_data_say() {
+    const PAGE: &str = "docs/profiles.md";
+    let data = fs::read_to_string("docs/data/profiles.jsonl").unwrap();
+    let made = support::profiles::page(&support::profiles::parse(&data).unwrap());
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(PAGE, &made).unwrap();
+    }
+    let page = fs::read_to_string(PAGE).unwrap();
+    assert!(page == made, "{PAGE} and docs/data differ; BLESS=1 writes it anew");
+}
+
+#[test]
 fn quantiles_are_nearest_ranks() {
     let mut values: Vec<i64> = (1..=200).rev().collect();
     assert_eq!(Quantiles::of(&mut values), Quantiles { p50: 100, p99: 198 });

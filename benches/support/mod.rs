@@ -2,5 +2,6 @@
 
 pub mod claim;
 pub mod cost;
+pub mod profiles;
 pub mod raw;
 pub mod tables;

@@ -15,3 +15,4 @@ mod lab_disks;
 mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
+mod profiles;
