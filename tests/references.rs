@@ -9,6 +9,16 @@ fn metrics() {
     same("docs/metrics.md", &diskcanary::expose::reference());
 }
 
+#[test]
+fn commands() {
+    same("docs/commands.md", &diskcanary::cli::reference());
+}
+
+#[test]
+fn schema_of_probe() {
+    same("docs/probe.schema.json", &diskcanary::report::probe::schema());
+}
+
 fn same(path: &str, made: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("BLESS").is_some() {

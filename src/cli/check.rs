@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use crate::config::{Plan, TargetPlan};
-use crate::report::explain::Place;
+use crate::report::explain::File;
 
 use super::look::{self, Look};
 use super::{BAD_CONFIG, Ending};
@@ -21,95 +21,115 @@ pub(super) struct Args {
 pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
-            let looks: Vec<_> = plan.targets.iter().map(|target| (target, look::at(target))).collect();
-            verdict(&args.file.display().to_string(), &looks)
+            let said =
+                plan.targets.iter().map(|target| (target.name.as_str(), remarks(target, look::at(target))));
+            verdict(&args.file.display().to_string(), &said.collect::<Vec<_>>())
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
 }
 
+/// What there is to say of a target.
+#[derive(Debug, PartialEq, Eq)]
+enum Remark {
+    /// It can never work as it is written.
+    Error(String),
+    /// It works otherwise than somebody may think, or not now.
+    Warning(String),
+    /// Good to know.
+    Note(String),
+}
+
 /// One line for each thing to say. Only what can never work as it is written makes the config bad: a disk may be missing
 /// where the file is checked, and a target that is down does not keep others from running.
-fn verdict(file: &str, looks: &[(&TargetPlan, Look)]) -> Ending {
+fn verdict(file: &str, said: &[(&str, Vec<Remark>)]) -> Ending {
     let (mut text, mut refused) = (String::new(), 0);
-    for (target, look) in looks {
-        let (word, message) = match (look, contradiction(target, look)) {
-            (Look::Refused(message), _) => ("error", message.clone()),
-            (_, Some((word, message))) => (word, message.to_owned()),
-            (Look::Down(message), _) => ("warning", message.clone()),
-            (Look::At(_), None) => continue,
-        };
-        refused += usize::from(word == "error");
-        let _ = writeln!(text, "{word}: target `{}`: {message}", target.name.escape_debug());
+    for (name, remarks) in said {
+        for remark in remarks {
+            let (word, message) = match remark {
+                Remark::Error(message) => ("error", message),
+                Remark::Warning(message) => ("warning", message),
+                Remark::Note(message) => ("note", message),
+            };
+            let _ = writeln!(text, "{word}: target `{}`: {message}", name.escape_debug());
+        }
+        refused += usize::from(remarks.iter().any(|remark| matches!(remark, Remark::Error(_))));
     }
     if refused > 0 {
-        let error = format!("{file}: {refused} of {} targets can never be probed", looks.len());
+        let targets = if said.len() == 1 {
+            "the target".to_owned()
+        } else {
+            format!("{refused} of {} targets", said.len())
+        };
+        let error = format!("{file}: {targets} can never be probed as it is written");
         return Ending { text, error: Some(error), code: BAD_CONFIG };
     }
-    let targets = if looks.len() == 1 { "target" } else { "targets" };
-    let _ = writeln!(text, "{file} is good: {} {targets}", looks.len());
+    let targets = if said.len() == 1 { "target" } else { "targets" };
+    let _ = writeln!(text, "{file} is good: {} {targets}", said.len());
     Ending::good(text)
 }
 
-/// What the keys ask for and the place cannot give.
-fn contradiction(target: &TargetPlan, look: &Look) -> Option<(&'static str, &'static str)> {
-    if *look != Look::At(Place::Device) {
-        return None;
+fn remarks(plan: &TargetPlan, look: Look) -> Vec<Remark> {
+    match look {
+        Look::Refused(why) => vec![Remark::Error(why)],
+        Look::Down(why) => vec![Remark::Warning(format!("{why}; until then the target is down"))],
+        Look::Device(_) => on_a_device(plan).into_iter().collect(),
+        Look::Files(_, place) => {
+            let files = look::files(plan, &place);
+            let no_room = files.commits.into_iter().chain(files.reads).filter_map(|file| match file {
+                File::NoRoom(why) => Some(Remark::Warning(why)),
+                _ => None,
+            });
+            place.note.into_iter().map(Remark::Note).chain(no_room).collect()
+        }
     }
-    if target.read.is_none() {
-        return Some((
-            "error",
-            "it is a block device, which is only ever read, and `read` is off: nothing is probed",
-        ));
+}
+
+/// What the keys ask for and a block device cannot give.
+fn on_a_device(plan: &TargetPlan) -> Option<Remark> {
+    if plan.read.is_none() {
+        let why = "it is a block device, which is only ever read, and `read` is off: nothing is probed";
+        return Some(Remark::Error(why.to_owned()));
     }
-    if target.commit.as_ref().is_some_and(|commit| commit.asked_for) {
-        return Some((
-            "warning",
-            "it is a block device, which is only ever read: `commit` does nothing here; name a directory on it instead",
-        ));
+    if plan.commit.as_ref().is_some_and(|commit| commit.asked_for) {
+        let why = "it is a block device, which is only ever read: `commit` does nothing here; name a directory on it instead";
+        return Some(Remark::Warning(why.to_owned()));
     }
-    let ignored = target.probe_dir.is_some() || target.reserve.is_some();
-    ignored.then_some((
-        "warning",
-        "it is a block device, where no file is made: `probe_dir` and `reserve` do nothing",
-    ))
+    let ignored = plan.probe_dir.is_some() || plan.reserve.is_some();
+    let why = "it is a block device, where no file is made: `probe_dir` and `reserve` do nothing";
+    ignored.then(|| Remark::Warning(why.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn target() -> TargetPlan {
-        TargetPlan::at("a", PathBuf::from("/dev/vdb"))
-    }
-
     #[test]
     fn a_missing_path_is_a_warning_and_a_refused_one_an_error() {
-        let (a, b) = (target(), target());
-        let down = verdict("f.yml", &[(&a, Look::Down("no such path".to_owned()))]);
+        let down = verdict("f.yml", &[("a", vec![Remark::Warning("no such path".to_owned())])]);
         assert_eq!(
             down,
             Ending::good("warning: target `a`: no such path\nf.yml is good: 1 target\n".to_owned())
         );
-        let files = Look::At(Place::Files { directory: "/x".to_owned(), moved: None });
-        let refused = verdict("f.yml", &[(&a, files), (&b, Look::Refused("is a file".to_owned()))]);
+        let refused =
+            verdict("f.yml", &[("a", Vec::new()), ("b", vec![Remark::Error("is a file".to_owned())])]);
         assert_eq!(refused.code, 2);
-        assert_eq!(refused.text, "error: target `a`: is a file\n");
-        assert_eq!(refused.error.as_deref(), Some("f.yml: 1 of 2 targets can never be probed"));
+        assert_eq!(refused.text, "error: target `b`: is a file\n");
+        assert_eq!(
+            refused.error.as_deref(),
+            Some("f.yml: 1 of 2 targets can never be probed as it is written")
+        );
     }
 
     #[test]
     fn a_block_device_takes_no_commits() {
-        let on_device = |target: &TargetPlan| verdict("f.yml", &[(target, Look::At(Place::Device))]);
-        let mut asked = target();
-        assert_eq!(on_device(&asked).text, "f.yml is good: 1 target\n");
-        asked.commit.as_mut().unwrap().asked_for = true;
-        let ending = on_device(&asked);
+        let mut plan = TargetPlan::at("a", PathBuf::from("/dev/vdb"));
+        assert_eq!(on_a_device(&plan), None);
+        plan.commit.as_mut().unwrap().asked_for = true;
         assert!(
-            ending.code == 0 && ending.text.starts_with("warning: target `a`: it is a block device"),
-            "{ending:?}"
+            matches!(on_a_device(&plan), Some(Remark::Warning(why)) if why.contains("`commit` does nothing"))
         );
-        asked.read = None;
-        assert_eq!(on_device(&asked).code, 2);
+        plan.read = None;
+        assert!(matches!(on_a_device(&plan), Some(Remark::Error(_))));
     }
 }

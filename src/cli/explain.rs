@@ -3,22 +3,12 @@
 use std::path::PathBuf;
 
 use crate::config::{Plan, TargetPlan};
-use crate::report::explain::{Commit, Place, Read, Shape, Target, explain};
-use crate::units::Bytes;
+use crate::probe::home;
+use crate::report::explain::{Commit, File, Place, Read, Target, explain};
 
 use super::Ending;
-use super::look::{self, Look};
-use crate::expose;
-
-/// What the probes do in a run.
-const SHAPE: Shape = Shape {
-    commits: 3,
-    single_reads: 16,
-    burst_reads: 48,
-    burst_depth: 4,
-    read_size: Bytes::kib(4),
-    layout_rate: Bytes::mib(64),
-};
+use super::look::{self, Files, Look};
+use crate::{daemon, expose};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -33,33 +23,50 @@ pub(super) fn command(args: &Args) -> Ending {
         Ok(plan) => {
             let targets: Vec<_> =
                 plan.targets.iter().map(|target| explained(target, look::at(target))).collect();
-            Ending::good(explain(&targets, &SHAPE))
+            Ending::good(explain(&targets))
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
 }
 
-fn explained(target: &TargetPlan, look: Look) -> Target {
+fn explained(plan: &TargetPlan, look: Look) -> Target {
+    let wished = Files {
+        commits: plan.commit.as_ref().map(|commit| File::Wished(commit.file_size)),
+        reads: plan.read.as_ref().map(|read| File::Wished(read.file_size)),
+        free: None,
+    };
+    let found = match &look {
+        Look::Files(target, _) | Look::Device(target) => Some(target),
+        Look::Down(_) | Look::Refused(_) => None,
+    };
+    let series = found.map(|target| daemon::series(plan, target));
+    let (place, files) = match look {
+        Look::Files(target, place) => {
+            let files = look::files(plan, &place);
+            let directory = place.dir.join(home::NAME).display().to_string();
+            let disk = look::disk(&target);
+            (Place::Files { disk, directory, moved: place.note, free: files.free }, files)
+        }
+        Look::Device(target) => (Place::Device { disk: look::disk(&target) }, wished),
+        Look::Down(why) => (Place::Down(why), wished),
+        Look::Refused(why) => (Place::Refused(why), wished),
+    };
     Target {
-        name: target.name.clone(),
-        path: target.path.display().to_string(),
-        place: match look {
-            Look::At(place) => place,
-            Look::Down(why) => Place::Down(why),
-            Look::Refused(why) => Place::Refused(why),
-        },
-        engine: target.engine.label(),
-        commit: target.commit.as_ref().map(|commit| Commit {
+        name: plan.name.clone(),
+        path: plan.path.display().to_string(),
+        place,
+        engine: plan.engine.label(),
+        commit: plan.commit.as_ref().zip(files.commits).map(|(commit, file)| Commit {
             profile: commit.profile,
             method: commit.method,
             interval: commit.interval,
-            file_size: commit.file_size,
+            file,
         }),
-        read: target.read.as_ref().map(|read| Read {
+        read: plan.read.as_ref().zip(files.reads).map(|(read, file)| Read {
             interval: read.interval,
-            file_size: read.file_size,
+            file,
             wait: read.wait.label(),
         }),
-        series: None,
+        series,
     }
 }

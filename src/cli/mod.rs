@@ -1,10 +1,15 @@
 //! Arguments in, text and exit codes out: 0 when all is well, 2 for a bad config or wrong usage, 1 for anything else.
 
 mod check;
+mod clean;
 mod explain;
 mod log;
 mod look;
+mod probe;
+mod reference;
 mod run;
+
+pub use reference::reference;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -31,10 +36,15 @@ struct Cli {
 enum Command {
     /// Probe what the config says, or without one the state directory, until told to end.
     Run(run::Args),
-    /// Say whether a config file is good, and what of it is not there now. Opens nothing but the file.
+    /// Say whether a config file is good, and what of it is not there now. Nothing is written; exit code 2 when it can
+    /// never work as it is written.
     Check(check::Args),
     /// Say what a config would do: what is probed where, when it begins, what it costs a day.
     Explain(explain::Args),
+    /// Measure one disk once, now: commits and random reads, as a table or JSON. Takes seconds.
+    Probe(probe::Args),
+    /// Remove the probe files that diskcanary made for PATH.
+    Clean(clean::Args),
 }
 
 /// What a command has to say, and how it ends.
@@ -75,6 +85,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::command(&args),
         Command::Check(args) => check::command(&args),
         Command::Explain(args) => explain::command(&args),
+        Command::Probe(args) => probe::command(&args),
+        Command::Clean(args) => clean::command(&args),
     })
 }
 

@@ -147,10 +147,11 @@ impl Control {
     fn take(&mut self, message: Message) {
         match message {
             Message::Report { target, writes, report } => {
-                if let Some(task) = self.out[target][usize::from(!writes)].take() {
-                    self.planner.finished(task);
+                let task = self.out[target][usize::from(!writes)].take();
+                if let Some(&(_, work)) = task.and_then(|task| self.works.get(&task)) {
+                    task.into_iter().for_each(|task| self.planner.finished(task));
+                    self.with(target, |target, desk| target.report(work, report, desk));
                 }
-                self.with(target, |target, desk| target.report(report, desk));
             }
             Message::Snapshot(tell) => {
                 self.look_at_ages();
@@ -218,7 +219,7 @@ impl Control {
     }
 }
 
-fn spec(plan: &TargetPlan) -> Spec {
+pub(super) fn spec(plan: &TargetPlan) -> Spec {
     Spec {
         path: plan.path.clone(),
         probe_dir: plan.probe_dir.clone(),
@@ -233,7 +234,7 @@ fn spec(plan: &TargetPlan) -> Spec {
     }
 }
 
-fn books(plan: &TargetPlan, inflight: &Arc<Inflight>) -> record::Plan {
+pub(super) fn books(plan: &TargetPlan, inflight: &Arc<Inflight>) -> record::Plan {
     let commit = plan.commit.as_ref().map(|c| ProbePlan { probe: Probe::Commit, interval: c.interval.get() });
     let read = plan.read.as_ref().map(|r| ProbePlan { probe: Probe::Read, interval: r.interval.get() });
     record::Plan {

@@ -7,6 +7,8 @@
 mod content;
 mod control;
 mod facts;
+mod forecast;
+mod once;
 mod target;
 
 use std::fmt;
@@ -23,6 +25,9 @@ use crate::http;
 use crate::probe::heartbeat::{Heartbeat, PERIOD};
 use crate::sys::{self, Errno};
 use crate::target::Roots;
+pub use forecast::series;
+pub use once::{Ended, Halt, Once, Step, once};
+
 use content::FromControl;
 use control::{Control, Message};
 

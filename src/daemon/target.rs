@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::facts::{Opened, facts};
 use crate::clock::Tick;
 use crate::io::Op;
-use crate::probe::layout::{Head, Role, SLICE};
+use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, State, Trouble};
 use crate::record::{self, Book, TargetId};
 use crate::schedule::reader::OpenedReads;
@@ -16,9 +16,6 @@ use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Job, Lane, Planner, Report, TaskId, When};
 use crate::target;
 
-/// Bytes a second at which the read file is laid out. The commit file comes first and unhindered, so that commits move within
-/// seconds; it is small.
-const LAYOUT_RATE: u64 = 64 << 20;
 /// The first wait before what failed is tried again; it doubles up to the longest.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -119,8 +116,8 @@ impl Target {
         })
     }
 
-    /// Takes in what came of a job.
-    pub(super) fn report(&mut self, report: Report, desk: &mut Desk<'_>) {
+    /// Takes in what came of the job that `work` asked for.
+    pub(super) fn report(&mut self, work: Work, report: Report, desk: &mut Desk<'_>) {
         match report {
             Report::Prepared(prepared) => self.prepared(*prepared, desk),
             Report::Laying { role, done, total, cost } => {
@@ -136,7 +133,7 @@ impl Target {
             }
             Report::Opened(opened) => self.opened(&opened, desk),
             Report::Ran(outcome) => self.ran(&outcome, desk),
-            Report::Failed(trouble) => self.failed(trouble, desk),
+            Report::Failed(trouble) => self.failed(work, trouble, desk),
             Report::Panicked(message) => {
                 tracing::error!(name = self.name, message, "a lane panicked; it goes on with a new worker");
                 desk.book.lane_panicked(self.id);
@@ -211,7 +208,7 @@ impl Target {
     fn next_slice(&mut self, desk: &mut Desk<'_>) {
         let pace = match self.to_lay.front() {
             Some(Role::Commits) => Duration::ZERO,
-            Some(Role::Reads) => Duration::from_secs_f64(SLICE as f64 / LAYOUT_RATE as f64),
+            Some(Role::Reads) => layout::pace(layout::RATE),
             None => return,
         };
         let at = (self.slice_began + pace).max(desk.now);
@@ -246,7 +243,10 @@ impl Target {
         match &outcome.result {
             Ok(()) => {
                 self.parts[outcome.probe as usize] = None;
-                self.failures = 0;
+                // While the other probe is in trouble, its retries go on slowing down.
+                if self.parts.iter().all(Option::is_none) {
+                    self.failures = 0;
+                }
             }
             Err(failure) => {
                 let trouble = trouble_of(failure);
@@ -258,15 +258,15 @@ impl Target {
     }
 
     /// A job failed before there was a run: of the layout in progress, of opening the reads, or of all.
-    fn failed(&mut self, trouble: Trouble, desk: &mut Desk<'_>) {
-        let laying = self.to_lay.front().copied();
-        match laying.filter(|_| trouble.failure.stage == crate::probe::Stage::Layout) {
-            Some(role) => {
+    fn failed(&mut self, work: Work, trouble: Trouble, desk: &mut Desk<'_>) {
+        match (work, self.to_lay.front().copied()) {
+            (Work::Layout, Some(role)) => {
                 self.to_lay.pop_front();
                 self.part_failed(probe_of(role), trouble, desk);
                 self.next_slice(desk);
             }
-            None => {
+            (Work::Open | Work::Read, _) => self.part_failed(Probe::Read, trouble, desk),
+            _ => {
                 let probe = Probe::ALL.iter().find(|p| self.intervals[**p as usize].is_some());
                 if let Some(probe) = probe {
                     desk.book.fail(self.id, *probe, &trouble.failure);

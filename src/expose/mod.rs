@@ -42,6 +42,13 @@ pub fn text(snapshot: &Snapshot, now: Tick, out: &mut String) {
     }
 }
 
+/// How many time series a scrape of the snapshot would bring.
+pub fn series(snapshot: &Snapshot, now: Tick) -> usize {
+    let mut scrape = String::new();
+    text(snapshot, now, &mut scrape);
+    scrape.lines().filter(|line| !line.starts_with('#')).count()
+}
+
 /// The label names that a user's own label may not take: those of the table, and those that Prometheus or the
 /// format give a meaning. Names that begin with `__` are Prometheus's own too.
 pub fn reserved_labels() -> Vec<&'static str> {

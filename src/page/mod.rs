@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::Tick;
 use crate::io::Op;
 use crate::probe::{Fault, Phase, Probe, Verdict};
-use crate::record::{Snapshot, TargetView, Timed, WINDOWS};
+use crate::record::{Check, Snapshot, TargetView, Timed, WINDOWS};
 use text::{Escaped, Nanos};
 
 const STYLE: &str = include_str!("style.css");
@@ -31,7 +31,9 @@ enum Health {
 
 impl Health {
     fn of(target: &TargetView, now: Tick) -> Self {
-        let faults = target.probes.iter().flat_map(|p| &p.checks).any(|c| c.verdict == Verdict::Holds);
+        // A run that was starved says so, but the runs before it are as good as ever.
+        let doubt = |c: &Check| c.verdict == Verdict::Holds && c.fault != Fault::Starved;
+        let faults = target.probes.iter().flat_map(|p| &p.checks).any(doubt);
         match target.up(now) {
             Some(false) => Self::Down,
             _ if faults => Self::Doubtful,
@@ -73,7 +75,8 @@ pub fn status(snapshot: &Snapshot, now: Tick) -> String {
     let _ = writeln!(
         out,
         "<footer><p>Latencies are exact over the last {window}. First: submitted before its run's first \
-         completion, when the disk may have slept; warm: all others. p99 needs 100 samples. The page loads itself again every \
+         completion, when the disk may have slept; warm: all others. p99 needs 100 samples, p99.9 needs 1000. \"Ever\" is since the daemon \
+         started, to 1 %. The page loads itself again every \
          10 s.</p></footer></body></html>"
     );
     out
@@ -173,26 +176,29 @@ fn latencies(target: &TargetView, now: Tick, out: &mut String) {
     let mut begun = false;
     for (_, timed) in rows.into_iter().filter(|(probe, _)| target.probe(*probe).is_some()) {
         for phase in Phase::ALL {
-            let Some(held) = target.series(timed, *phase).and_then(|s| s.window(WINDOW, now)) else {
-                continue;
-            };
+            let Some(series) = target.series(timed, *phase) else { continue };
+            let (Some(held), Some(ever)) = (series.window(WINDOW, now), series.ever) else { continue };
             if !begun {
                 let _ = write!(
                     out,
-                    "<table><tr><th>last {window}</th><th>p50</th><th>p99</th><th>max</th><th>samples</th></tr>"
+                    "<table><tr><th>last {window}</th><th>p50</th><th>p99</th><th>max</th><th>samples</th>\
+                     <th class=\"apart\">ever: p50</th><th>p99.9</th><th>max</th></tr>"
                 );
                 begun = true;
             }
-            let p99 = held.p99.map_or_else(|| "–".to_owned(), |nanos| Nanos(nanos).to_string());
+            let or_dash = |nanos: Option<u64>| nanos.map_or_else(|| "–".to_owned(), |n| Nanos(n).to_string());
+            let (p99, p999) = (or_dash(held.p99), or_dash(ever.p999));
             let _ = write!(
                 out,
                 "<tr><td>{} <span class=\"dim\">{}</span></td><td class=\"main\">{}</td><td class=\"main\">{p99}</td><td>{}</td>\
-                 <td class=\"dim\">{}</td></tr>",
+                 <td class=\"dim\">{}</td><td class=\"dim apart\">{}</td><td class=\"dim\">{p999}</td><td class=\"dim\">{}</td></tr>",
                 timed.label(),
                 phase.label(),
                 Nanos(held.p50),
                 Nanos(held.max),
-                held.count
+                held.count,
+                Nanos(ever.p50),
+                Nanos(ever.max)
             );
         }
     }

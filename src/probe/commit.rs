@@ -107,6 +107,7 @@ impl CommitProbe {
                 break;
             }
         }
+        outcome.judge_starved();
         outcome
     }
 
@@ -132,12 +133,10 @@ impl CommitProbe {
 
     /// Nothing but the system calls and the clock, and after each commit a look at this thread's own wait for a CPU.
     fn timed(&mut self, inflight: &Inflight) {
-        let mut before = self.wait.nanos();
+        self.wait.since_last();
         for record in &mut self.records {
             let done = commit(&self.file, &record.bytes, record.offset, self.durability, inflight);
-            let after = self.wait.nanos();
-            record.waited = after.zip(before).map(|(after, before)| after.saturating_sub(before));
-            before = after;
+            record.waited = self.wait.since_last();
             record.done = Some(done);
             if done.write != Ok(record.bytes.len()) || matches!(done.sync, Some(Err(_))) {
                 return;

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::{Fault, Finding, Invalid, Outcome};
 use crate::clock::Tick;
 
 /// Time between two beats.
@@ -58,6 +59,20 @@ impl Heartbeat {
 pub fn starved(nanos: u64, waited: Option<u64>, silent: Duration) -> bool {
     let waited = waited.unwrap_or(0);
     (waited > 1_000_000 && waited > nanos / 2) || silent.as_nanos() * 2 > u128::from(nanos)
+}
+
+impl Outcome {
+    /// Says of the run whether any of its operations was ours rather than the disk's.
+    pub(super) fn judge_starved(&mut self) {
+        let starved = self.invalid.iter().find(|(why, _)| *why == Invalid::Starved).map_or(0, |(_, n)| *n);
+        self.findings.push(match starved {
+            0 => Finding::fine(Fault::Starved),
+            n => Finding::holds(
+                Fault::Starved,
+                format!("{n} operations of the last run waited for a CPU, or for us to go on, rather than for the disk"),
+            ),
+        });
+    }
 }
 
 #[cfg(test)]

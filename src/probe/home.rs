@@ -18,6 +18,7 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # This directory was made by diskcanary, which probes the disk here.\n\
     # Its files hold nothing of value; `diskcanary clean PATH` removes them.\n\
     # The convention of this tag: https://bford.info/cachedir/\n";
+const NEW_TAG: &str = "tag.new";
 const LOCK_NAME: &str = "lock";
 
 /// An open `.diskcanary` that no other process holds.
@@ -48,7 +49,10 @@ impl Home {
             Err(Errno::EROFS) if above.kind(NAME).is_ok() => {}
             Err(e) => return Err(io("cannot make the directory", &path, e)),
         }
-        let dir = above.subdirectory(NAME).map_err(|e| io("cannot open our directory", &path, e))?;
+        let dir = match above.subdirectory(NAME) {
+            Err(Errno::ENOTDIR | Errno::ELOOP) => return Err(not_ours(&path, "it is no directory")),
+            other => other.map_err(|e| io("cannot open our directory", &path, e))?,
+        };
         make_sure_it_is_ours(&dir, &path)?;
         let lock = take_lock(&dir, &path)?;
         Ok(Self { path, dir, _lock: lock })
@@ -85,6 +89,13 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
     let lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
     let mut removed = Vec::new();
     let names = dir.names().map_err(say)?;
+    if let Some(foreign) = names.iter().find(|name| !is_name_of_ours(name)) {
+        return Err(format!(
+            "{} holds `{}`, which diskcanary never makes; nothing was removed: move it away first",
+            path.display(),
+            foreign.escape_debug()
+        ));
+    }
     // The tag goes last: a clean that is cut off can be taken up again.
     for name in names.iter().filter(|n| *n != TAG_NAME).chain(names.iter().filter(|n| *n == TAG_NAME)) {
         dir.remove_file(name).map_err(say)?;
@@ -96,54 +107,76 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(removed)
 }
 
+fn is_name_of_ours(name: &str) -> bool {
+    let files =
+        [super::layout::Role::Commits, super::layout::Role::Reads].map(super::layout::Role::file_name);
+    name == TAG_NAME || name == LOCK_NAME || name == NEW_TAG || files.contains(&name)
+}
+
+/// Removes one probe file and leaves the rest. Errors are text for people; that it is gone already is none.
+pub fn remove(parent: &Path, role: super::layout::Role) -> Result<(), String> {
+    let path = parent.join(NAME);
+    let say = |e: Errno| format!("cannot remove {}: {e}", path.join(role.file_name()).display());
+    let dir = Dir::open(parent).and_then(|above| above.subdirectory(NAME)).map_err(say)?;
+    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    let _lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
+    match dir.remove_file(role.file_name()) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(e) => Err(say(e)),
+    }
+}
+
 /// Adopts an empty directory by marking it; refuses one that somebody else made or filled.
 fn make_sure_it_is_ours(dir: &Dir, path: &Path) -> Result<(), Trouble> {
     let fail = |e| Trouble::below(Stage::Open, "cannot look into", path, "", e);
-    let refuse = |why: &str| {
-        let message = format!(
-            "{} is not ours: {why}. Nothing there was touched; move it away, or choose another place with `probe_dir:`",
-            path.display()
-        );
-        Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
-    };
     if dir.owner().map_err(fail)? != sys::user_id() {
-        return Err(refuse("it belongs to another user"));
+        return Err(not_ours(path, "it belongs to another user"));
     }
     match dir.kind(TAG_NAME) {
         Ok(EntryKind::File) => Ok(()),
-        Ok(_) => Err(refuse("its CACHEDIR.TAG is no regular file")),
+        Ok(_) => Err(not_ours(path, "its CACHEDIR.TAG is no regular file")),
         Err(Errno::ENOENT)
             if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n.ends_with(".new")) =>
         {
             mark(dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", path, TAG_NAME, e))
         }
-        Err(Errno::ENOENT) => Err(refuse("it holds files but not our CACHEDIR.TAG")),
+        Err(Errno::ENOENT) => Err(not_ours(path, "it holds files but not our CACHEDIR.TAG")),
         Err(e) => Err(fail(e)),
     }
 }
 
+fn not_ours(path: &Path, why: &str) -> Trouble {
+    let message = format!(
+        "{} is not ours: {why}. Nothing there was touched; move it away, or choose another place with `probe_dir:`",
+        path.display()
+    );
+    Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
+}
+
 /// Written under another name first: a tag that is there is whole.
 fn mark(dir: &Dir) -> Result<(), Errno> {
-    const NEW: &str = "tag.new";
-    match dir.remove_file(NEW) {
+    match dir.remove_file(NEW_TAG) {
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(e) => return Err(e),
     }
-    let file = dir.create_file(NEW, Direct::No)?;
+    let file = dir.create_file(NEW_TAG, Direct::No)?;
     if file.write_at(TAG.as_bytes(), 0)? != TAG.len() {
         return Err(Errno::ENOSPC);
     }
     file.fsync()?;
-    dir.rename(NEW, TAG_NAME)?;
+    dir.rename(NEW_TAG, TAG_NAME)?;
     dir.sync()
 }
 
 fn take_lock(dir: &Dir, path: &Path) -> Result<File, Trouble> {
-    let lock = match dir.create_file(LOCK_NAME, Direct::No) {
+    let opened = match dir.create_file(LOCK_NAME, Direct::No) {
         Err(Errno::EEXIST | Errno::EROFS | Errno::ENOSPC) => dir.open_file(LOCK_NAME, Direct::No),
         other => other,
+    };
+    if let Err(Errno::ELOOP | Errno::EISDIR | Errno::EINVAL) = opened {
+        return Err(not_ours(path, "its lock is no regular file"));
     }
-    .map_err(|e| Trouble::below(Stage::Open, "cannot open", path, LOCK_NAME, e))?;
+    let lock = opened.map_err(|e| Trouble::below(Stage::Open, "cannot open", path, LOCK_NAME, e))?;
     match lock.try_lock() {
         Ok(true) => Ok(lock),
         Ok(false) => Err(Trouble::unsupported(
@@ -159,55 +192,4 @@ fn take_lock(dir: &Dir, path: &Path) -> Result<File, Trouble> {
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests look at files from outside")]
-mod tests {
-    use super::*;
-    use crate::clock::Tick;
-    use std::fs;
-
-    fn open(at: &Path) -> Result<Home, Trouble> {
-        Home::open(&at.canonicalize().unwrap(), &Inflight::default(), Tick::default())
-    }
-
-    #[test]
-    fn is_marked_locked_and_cleaned() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = open(folder.path()).unwrap();
-        assert!(fs::read_to_string(home.path().join(TAG_NAME)).unwrap().starts_with("Signature: 8a477f5"));
-        let second = open(folder.path()).unwrap_err();
-        assert_eq!(second.state, crate::probe::State::Unsupported);
-        assert!(second.failure.message.contains("in use by another diskcanary"));
-        assert!(clean(folder.path()).unwrap_err().contains("in use"));
-        drop(home);
-        assert!(open(folder.path()).is_ok());
-        assert_eq!(clean(folder.path()).unwrap().len(), 3);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert_eq!(clean(folder.path()).unwrap().len(), 0);
-    }
-
-    #[test]
-    fn a_foreign_directory_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join(NAME)).unwrap();
-        fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
-        assert!(open(folder.path()).unwrap_err().failure.message.contains("is not ours"));
-        assert!(clean(folder.path()).is_err());
-        assert_eq!(fs::read_to_string(folder.path().join(NAME).join("letters.txt")).unwrap(), "dear");
-    }
-
-    #[test]
-    fn a_link_in_its_place_is_not_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let elsewhere = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(NAME)).unwrap();
-        assert!(open(folder.path()).is_err());
-        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn one_cut_off_while_it_was_made_is_taken_up() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join(NAME)).unwrap();
-        fs::write(folder.path().join(NAME).join("tag.new"), "Sig").unwrap();
-        assert!(open(folder.path()).is_ok());
-    }
-}
+mod tests;

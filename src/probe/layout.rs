@@ -5,18 +5,22 @@
 //! complete. Blocks 1 to n − 1 are sealed random bytes. `fallocate` is never used: a read of an extent that was
 //! allocated but never written does not reach the disk.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::content::{self, BLOCK, Stamp, Wrong};
-use super::home::Home;
+use super::home::{self, Home};
 use super::{Cost, Stage, Trouble};
 use crate::clock::Tick;
 use crate::io::{Inflight, Op};
-use crate::sys::{Buffer, Direct, EntryKind, Errno, Extents, File, Space};
+use crate::sys::{Buffer, Dir, Direct, EntryKind, Errno, Extents, File, Space};
 use crate::units::Bytes;
 
 /// Bytes written between two looks at the clock: a lane is held for one slice.
 pub const SLICE: u64 = 4 << 20;
+/// Bytes a second at which the read file is laid out. The commit file comes first and unhindered, so that commits move within
+/// seconds; it is small.
+pub const RATE: Bytes = Bytes::mib(64);
 /// Bytes of one write.
 const CHUNK: usize = 256 << 10;
 /// The head's body: format, complete, size, wished, each 8 bytes little endian.
@@ -111,6 +115,17 @@ pub enum Found {
     Lay,
 }
 
+/// The head of a complete file of ours in the `.diskcanary` in `parent`, whatever its size; `None` where there is none that
+/// we can see. Takes no lock and makes nothing, so that it can be asked beside a running daemon.
+pub fn there(parent: &Path, role: Role) -> Option<Head> {
+    let home = Dir::open(parent).and_then(|above| above.subdirectory(home::NAME)).ok()?;
+    let file = home.open_file(role.file_name(), Direct::No).ok()?;
+    let mut block = [0; BLOCK];
+    let read = file.read_at(&mut block, 0).ok()?;
+    let head = Head::read_from(&block[..read])?;
+    (head.complete && head.size == file.stat().ok()?.size).then_some(head)
+}
+
 /// Looks at the file of `role`. A file that we did not make is an error, and is left alone.
 pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
     let name = role.file_name();
@@ -121,7 +136,7 @@ pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
         Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
     };
     match home.dir().kind(name) {
-        Err(Errno::ENOENT) => return Ok(Found::Lay),
+        Err(Errno::ENOENT) => return lay(home, role, wish, 0),
         Err(e) => return Err(fail(e)),
         Ok(EntryKind::File) => {}
         Ok(_) => return Err(foreign("it is no regular file")),
@@ -139,13 +154,20 @@ pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
         Some(head) if head.complete && head.size == stat.size && head.wished == wish.size.get() => {
             Ok(Found::Ready(head))
         }
-        Some(_) => Ok(Found::Lay),
+        Some(_) => lay(home, role, wish, stat.size),
         // Left by a crash before its head was durable, or put there empty: no byte of it is anybody's.
-        None if block[..read].iter().all(|b| *b == 0) => Ok(Found::Lay),
+        None if block[..read].iter().all(|b| *b == 0) => lay(home, role, wish, stat.size),
         // Our magic over broken bytes: ours, and not to be trusted.
-        None if content::open(&block[..read]) == Err(Wrong::Checksum) => Ok(Found::Lay),
+        None if content::open(&block[..read]) == Err(Wrong::Checksum) => lay(home, role, wish, stat.size),
         None => Err(foreign("it does not begin with our mark")),
     }
+}
+
+/// It is to be laid out, if there is room once what lies there is gone.
+fn lay(home: &Home, role: Role, wish: Wish, there: u64) -> Result<Found, Trouble> {
+    let space = home.space()?;
+    let available = space.available.saturating_add(there).min(space.total);
+    size_for(Space { available, ..space }, role, wish).map(|_| Found::Lay)
 }
 
 /// Writes a probe file in slices.
@@ -265,9 +287,9 @@ fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The size that a probe file gets: what is wished, at most 5 % of the free space, whole blocks, and only when the
-/// reserve stays free.
-fn size_for(space: Space, role: Role, wish: Wish) -> Result<u64, Trouble> {
+/// The bytes that a probe file gets: what is wished, at most 5 % of the free space, whole blocks, and only when the
+/// reserve stays free; else why there is no room, with the numbers.
+pub fn size_for(space: Space, role: Role, wish: Wish) -> Result<u64, Trouble> {
     let size = wish.size.get().min(space.available / 20) / BLOCK as u64 * BLOCK as u64;
     let reserve = wish.reserve.map_or((space.total / 20).min(10 << 30), Bytes::get);
     let name = role.file_name();

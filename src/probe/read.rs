@@ -65,6 +65,7 @@ impl ReadProbe {
         let mut outcome = Outcome::begin(Probe::Read, planned, now);
         outcome.reads.reserve_exact(SINGLES as usize);
         let mut checked = Checked::default();
+        self.wait.since_last();
         for at in 0..SINGLES {
             if !self.single(at, &mut outcome, &mut checked, inflight, heart) {
                 break;
@@ -74,6 +75,7 @@ impl ReadProbe {
             self.at_depth(&mut outcome, &mut checked, inflight);
         }
         self.judge(&checked, &mut outcome);
+        outcome.judge_starved();
         outcome
     }
 
@@ -86,9 +88,8 @@ impl ReadProbe {
         heart: &Heartbeat,
     ) -> bool {
         let offset = draw(&mut self.random, self.expect);
-        let before = self.wait.nanos();
         let back = io::single(&mut *self.engine, offset, BLOCK as u32, inflight);
-        let waited = self.wait.nanos().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let waited = self.wait.since_last();
         outcome.retries += u64::from(back.retries);
         match back.result {
             Ok(n) if n as usize == BLOCK => {}

@@ -52,7 +52,9 @@ pub fn state_after(errno: Errno) -> State {
 fn advice(errno: Errno) -> &'static str {
     match errno {
         Errno::EACCES => "; the permission bits forbid it to the user that runs diskcanary",
-        Errno::EPERM => "; a device cgroup or a security module forbids it, not the permission bits",
+        Errno::EPERM => {
+            "; not the permission bits forbid it, but an immutable flag, a device cgroup or a security module"
+        }
         _ => "",
     }
 }

@@ -8,7 +8,7 @@ use crate::sys::{Buffer, Errno, Extents, read_without_waiting};
 use crate::target::Counters;
 
 /// Reads that a witness is asked about.
-const WITNESSES: u64 = 16;
+const WITNESSES: usize = 16;
 
 impl Finding {
     pub(super) fn fine(fault: Fault) -> Self {
@@ -40,7 +40,8 @@ pub fn unwritten(extents: Result<Extents, Errno>) -> Finding {
 }
 
 /// Whether direct reads are answered by the kernel's cache. A read into an odd address must be refused by direct I/O; where
-/// it succeeds, a second witness decides: the device's own read counter (`device_reads`), or a read that may not wait.
+/// it succeeds, a second witness decides on blocks that were read just before: the device's own read counter
+/// (`device_reads`), or a read that may not wait.
 pub fn cached(
     source: &Source,
     blocks: u64,
@@ -56,28 +57,30 @@ pub fn cached(
         Err(e) => return Finding::unknown(Fault::Cached, format!("the check's read failed: {e}")),
         Ok(_) => {}
     }
+    let places: Vec<u64> = (0..WITNESSES).map(|_| place(random)).collect();
+    let mut read_all =
+        || places.iter().filter(|at| source.read_at(&mut buffer[..BLOCK], **at) == Ok(BLOCK)).count();
+    read_all();
     if let Some(before) = device_reads() {
-        let good = (0..WITNESSES)
-            .filter(|_| source.read_at(&mut buffer[..BLOCK], place(random)) == Ok(BLOCK))
-            .count();
+        let good = read_all();
         let moved = device_reads().map_or(0, |after| after.saturating_sub(before));
         return match moved {
             0 if good > 0 => Finding::holds(
                 Fault::Cached,
                 format!(
-                    "a misaligned direct read succeeds, and {good} reads of random blocks moved the device's read counter by none"
+                    "a misaligned direct read succeeds, and {good} blocks read a second time moved the device's read counter by none"
                 ),
             ),
             _ => Finding::fine(Fault::Cached),
         };
     }
-    by_hits(source, &mut buffer, &mut || place(random))
+    by_hits(source, &mut buffer, &places)
 }
 
-fn by_hits(source: &Source, buffer: &mut [u8], place: &mut dyn FnMut() -> u64) -> Finding {
+fn by_hits(source: &Source, buffer: &mut [u8], places: &[u64]) -> Finding {
     let mut hits = 0;
-    for _ in 0..WITNESSES {
-        match read_without_waiting(source.fd(), &mut buffer[..BLOCK], place()) {
+    for at in places {
+        match read_without_waiting(source.fd(), &mut buffer[..BLOCK], *at) {
             Ok(_) => hits += 1,
             Err(Errno::EAGAIN) => {}
             Err(_) => {
@@ -88,7 +91,7 @@ fn by_hits(source: &Source, buffer: &mut [u8], place: &mut dyn FnMut() -> u64) -
     }
     if hits * 2 > WITNESSES {
         let why = format!(
-            "a misaligned direct read succeeds, and {hits} of {WITNESSES} random blocks were there without waiting"
+            "a misaligned direct read succeeds, and {hits} of {WITNESSES} blocks read a second time were there without waiting"
         );
         Finding::holds(Fault::Cached, why)
     } else {

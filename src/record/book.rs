@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Facts, Plan};
-use super::view::{BurstView, Check, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
+use super::view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 use crate::clock::Tick;
 use crate::probe::{Cost, Failure, Finding, Invalid, Outcome, Phase, Probe, State};
-use crate::stats::{Buckets, Windows};
+use crate::stats::{Buckets, Histogram, Windows};
 
 /// A target in the books. Never used again after its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +27,8 @@ struct Entry {
     view: TargetView,
     /// Beside `view.series`, in the same order.
     windows: Vec<Windows>,
+    /// The same, for what a page shows since the start.
+    ever: Vec<Option<Histogram<u32>>>,
     /// What the last snapshot saw, while it is still true.
     published: Option<Arc<TargetView>>,
 }
@@ -188,6 +190,8 @@ impl Entry {
         }
         let lengths = WINDOWS.map(|(_, length)| length);
         let windows = series.iter().map(|_| Windows::new(&lengths)).collect();
+        let whole = |timed| matches!(timed, Timed::Commit | Timed::Read);
+        let ever = series.iter().map(|s| whole(s.timed).then(Histogram::coarse)).collect();
         let probes =
             plan.probes.iter().map(|p| ProbeView::new(p.probe, p.interval, plan.skip_reasons)).collect();
         let view = TargetView {
@@ -201,7 +205,7 @@ impl Entry {
             device_changes: 0,
             lane_panics: 0,
         };
-        Self { id, view, windows, published: None }
+        Self { id, view, windows, ever, published: None }
     }
 
     fn probe(&mut self, probe: Probe) -> Option<&mut ProbeView> {
@@ -229,6 +233,9 @@ impl Entry {
         series.buckets.record(nanos);
         series.newest = series.newest.max(Some(at));
         self.windows[found].record(at, nanos);
+        if let Some(ever) = &mut self.ever[found] {
+            ever.record(nanos);
+        }
     }
 
     fn begin_anew(&mut self) {
@@ -251,15 +258,30 @@ impl Entry {
         for (series, windows) in self.view.series.iter_mut().zip(&self.windows) {
             series.windows = std::array::from_fn(|i| windows.summary(i));
         }
+        for (series, ever) in self.view.series.iter_mut().zip(&self.ever) {
+            series.ever = ever.as_ref().and_then(since_start);
+        }
         let view = Arc::new(self.view.clone());
         self.published = Some(Arc::clone(&view));
         view
     }
 }
 
+fn since_start(all: &Histogram<u32>) -> Option<Ever> {
+    let p999 = all.quantile(0.999).filter(|_| all.count() >= 1000);
+    Some(Ever { p50: all.quantile(0.5)?, p999, max: all.max()? })
+}
+
 impl SeriesView {
     fn new(timed: Timed, phase: Phase) -> Self {
-        Self { timed, phase, buckets: Buckets::latency(), windows: [None; WINDOWS.len()], newest: None }
+        Self {
+            timed,
+            phase,
+            buckets: Buckets::latency(),
+            windows: [None; WINDOWS.len()],
+            newest: None,
+            ever: None,
+        }
     }
 }
 

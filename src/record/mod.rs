@@ -7,7 +7,7 @@ mod view;
 
 pub use book::{Book, TargetId};
 pub use facts::{DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
-pub use view::{BurstView, Check, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
+pub use view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 
 #[cfg(test)]
 mod tests;

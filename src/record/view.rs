@@ -95,6 +95,19 @@ pub struct SeriesView {
     pub windows: [Option<Summary>; WINDOWS.len()],
     /// When the newest sample came.
     pub newest: Option<Tick>,
+    /// All samples since the target was added, for commits and reads; `None` for their parts and while there are none.
+    pub ever: Option<Ever>,
+}
+
+/// A series since its target was added, to 1 %; the maximum is exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ever {
+    /// Median in nanoseconds.
+    pub p50: u64,
+    /// 99.9 % quantile in nanoseconds, from 1000 samples on.
+    pub p999: Option<u64>,
+    /// Greatest in nanoseconds.
+    pub max: u64,
 }
 
 /// The runs of one probe.

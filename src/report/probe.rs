@@ -3,7 +3,7 @@
 mod json;
 mod table;
 
-pub use json::json;
+pub use json::{json, schema};
 pub use table::table;
 
 use crate::probe::{Method, Profile};
@@ -21,10 +21,13 @@ pub struct Subject {
     pub device: Option<String>,
     /// The device's model, where it says.
     pub model: Option<String>,
-    /// Which engine read.
-    pub engine: String,
-    /// Why that engine, one sentence; may be empty.
-    pub engine_reason: String,
+    /// Which engine read; `None` when nothing was read.
+    pub engine: Option<String>,
+    /// Why that engine, in a few words.
+    pub engine_reason: Option<String>,
+    /// Whether reads bypass the kernel's cache: `true`, `false`, or `bypassed` where direct I/O is taken and the cache
+    /// answers all the same.
+    pub direct: Option<String>,
     /// Whose commits, and what made them durable; `None` when none were asked for.
     pub commit: Option<(Profile, Method)>,
 }

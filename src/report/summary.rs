@@ -1,5 +1,6 @@
 //! Runs of a probe, put together: exact figures over the raw samples, and what was found untrue.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::probe::{CommitSample, Failure, Fault, Invalid, Outcome, Phase, Probe, Verdict};
@@ -8,15 +9,21 @@ use crate::probe::{CommitSample, Failure, Fault, Invalid, Outcome, Phase, Probe,
 pub(super) const SAMPLES_FOR_P99: usize = 100;
 
 /// A distribution, in nanoseconds. Quantiles are samples, by nearest rank.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Figures {
+    /// How many.
     pub(super) samples: usize,
+    /// Their mean.
     pub(super) mean: f64,
+    /// The shortest.
     pub(super) min: u64,
+    /// The median.
     pub(super) p50: u64,
+    /// The 90th percentile.
     pub(super) p90: u64,
-    /// `None` below [`SAMPLES_FOR_P99`] samples.
+    /// The 99th percentile; null below 100 samples.
     pub(super) p99: Option<u64>,
+    /// The longest.
     pub(super) max: u64,
 }
 
@@ -45,9 +52,11 @@ fn nearest_rank(sorted: &[u64], percent: usize) -> u64 {
 }
 
 /// A distribution apart by phase.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct ByPhase {
+    /// Submitted before the run's first completion.
     pub(super) first: Option<Figures>,
+    /// All others.
     pub(super) warm: Option<Figures>,
 }
 
@@ -66,10 +75,13 @@ impl ByPhase {
 }
 
 /// Commits of all runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Commits {
+    /// The write.
     pub(super) write: ByPhase,
+    /// What made it durable; null with `o_dsync`.
     pub(super) sync: ByPhase,
+    /// Both together.
     pub(super) commit: ByPhase,
 }
 
@@ -92,13 +104,19 @@ pub(super) fn reads(runs: &[Outcome]) -> ByPhase {
 }
 
 /// The bursts at depth of all runs, which share block size and depth.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Bursts {
+    /// Bytes of a read.
     pub(super) block_size: u32,
+    /// Reads kept outstanding.
     pub(super) depth: u16,
+    /// How many bursts.
     pub(super) bursts: usize,
+    /// The slowest.
     pub(super) iops_min: f64,
+    /// The median.
     pub(super) iops_p50: f64,
+    /// The fastest.
     pub(super) iops_max: f64,
 }
 

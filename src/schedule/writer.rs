@@ -1,7 +1,7 @@
 //! The lane that writes: finds the target, owns our directory there, lays out the probe files, and commits. A frozen file
 //! system stops this lane and no other.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::lane::{CommitSpec, Context, Job, Lane, Report, Worker};
 use crate::clock;
@@ -11,7 +11,7 @@ use crate::probe::home::Home;
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
 use crate::probe::truth::{self, Total, Underneath};
 use crate::probe::{Cost, Failure, Outcome, Stage, State, Trouble};
-use crate::sys::{Direct, Errno};
+use crate::sys::{Dir, Direct, Errno};
 use crate::target::{self, Kind, Refusal, Target};
 
 /// What a look at the target found.
@@ -105,6 +105,7 @@ impl Writer {
         }
         let place = target::place(&target, spec.probe_dir.as_deref(), &self.context.roots)
             .map_err(|e| refused(&e))?;
+        refuse_memory(&place.dir)?;
         Ok((target, Some(place)))
     }
 
@@ -215,13 +216,25 @@ fn state(found: Result<Found, Trouble>) -> FileState {
 
 /// A path that cannot be a target: missing ones may come, forbidden ones may be allowed, others never will be right.
 pub(super) fn unresolved(error: &target::Error) -> Trouble {
-    let (state, errno) = match error.kind() {
-        target::ErrorKind::Missing => (State::Gone, Errno::ENOENT),
-        target::ErrorKind::NotADirectoryOrDevice => (State::Unsupported, Errno::ENOTDIR),
-        target::ErrorKind::Permission => (State::Permission, Errno::EACCES),
-        target::ErrorKind::Io(errno) => (crate::probe::state_after(errno), errno),
+    let state = match error.kind() {
+        target::ErrorKind::Missing => State::Gone,
+        target::ErrorKind::NotADirectoryOrDevice => State::Unsupported,
+        target::ErrorKind::Permission => State::Permission,
+        target::ErrorKind::Io(errno) => crate::probe::state_after(errno),
     };
-    Trouble { state, failure: Failure { stage: Stage::Open, errno, message: error.to_string() } }
+    let failure = Failure { stage: Stage::Open, errno: error.errno(), message: error.to_string() };
+    Trouble { state, failure }
+}
+
+/// Memory is known by what the file system says of itself too, where no mount could be found that tells.
+fn refuse_memory(dir: &Path) -> Result<(), Trouble> {
+    let space = Dir::open(dir).and_then(|opened| opened.space());
+    let doing = format_args!("cannot ask for the space at {}", dir.display());
+    if space.map_err(|e| Trouble::io(Stage::Open, doing, e))?.is_memory() {
+        let why = format!("{} lies on a file system in memory: there is no disk to measure", dir.display());
+        return Err(refused(&Refusal::Memory(why)));
+    }
+    Ok(())
 }
 
 fn refused(refusal: &Refusal) -> Trouble {

@@ -38,6 +38,15 @@ pub struct Space {
     pub magic: u64,
 }
 
+impl Space {
+    /// Whether the file system keeps its files in memory (tmpfs, ramfs).
+    pub fn is_memory(&self) -> bool {
+        const TMPFS: u64 = 0x0102_1994;
+        const RAMFS: u64 = 0x8584_58f6;
+        [TMPFS, RAMFS].contains(&self.magic)
+    }
+}
+
 impl Dir {
     /// Opens a directory by a path whose links were resolved before.
     pub fn open(path: &Path) -> Result<Self, Errno> {

@@ -45,17 +45,25 @@ pub fn name_thread(name: &str) {
 #[derive(Debug)]
 pub struct SchedWait {
     file: Option<fs::File>,
+    last: Option<u64>,
 }
 
 impl SchedWait {
-    /// Opens the calling thread's own counters; where there are none, [`SchedWait::nanos`] is `None`.
+    /// Opens the calling thread's own counters.
     #[allow(clippy::disallowed_methods, reason = "this is the door")]
     pub fn open() -> Self {
-        Self { file: fs::File::open("/proc/thread-self/schedstat").ok() }
+        Self { file: fs::File::open("/proc/thread-self/schedstat").ok(), last: None }
+    }
+
+    /// Nanoseconds of waiting since the call before; `None` at the first call, and where the kernel does not tell.
+    pub fn since_last(&mut self) -> Option<u64> {
+        let now = self.nanos();
+        let last = std::mem::replace(&mut self.last, now);
+        now.zip(last).map(|(now, last)| now.saturating_sub(last))
     }
 
     /// Nanoseconds spent ready to run but not running, since the thread began.
-    pub fn nanos(&self) -> Option<u64> {
+    fn nanos(&self) -> Option<u64> {
         let mut text = [0u8; 96];
         let n = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
         let mut words = text.get(..n)?.split(|b| *b == b' ');
@@ -76,9 +84,9 @@ mod tests {
 
     #[test]
     fn a_thread_can_read_its_own_wait() {
-        let wait = SchedWait::open();
-        let first = wait.nanos().unwrap();
+        let mut wait = SchedWait::open();
+        assert_eq!(wait.since_last(), None);
         std::thread::yield_now();
-        assert!(wait.nanos().unwrap() >= first);
+        assert!(wait.since_last().is_some());
     }
 }

@@ -71,6 +71,15 @@ impl Error {
         }
     }
 
+    /// What the kernel answered, or would have: for labels.
+    pub fn errno(&self) -> Errno {
+        match self.why {
+            Why::Missing(_) => Errno::ENOENT,
+            Why::WrongKind(_) | Why::NotADirectory => Errno::ENOTDIR,
+            Why::Permission { errno, .. } | Why::Io(errno) => errno,
+        }
+    }
+
     /// The path that it is about.
     pub fn path(&self) -> &Path {
         &self.path

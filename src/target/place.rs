@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::marks::{self, Mark};
-use super::{Kind, Roots, Target, mounts};
+use super::{Error, ErrorKind, Kind, Roots, Target, mounts};
 use crate::sys::{self, Errno};
 
 /// Where our files go.
@@ -53,8 +53,8 @@ pub enum Refusal {
         /// The target's path.
         path: PathBuf,
     },
-    /// `probe_dir` cannot be used; the sentence says why.
-    ProbeDir(String),
+    /// `probe_dir` cannot be used: why.
+    ProbeDir(Error),
 }
 
 /// Finds the directory in which our own goes: the target's path, or where that lies in or below a database's
@@ -102,10 +102,10 @@ fn note(above: &Path, mark: &Mark) -> String {
 }
 
 fn chosen(target: &Target, given: &Path, roots: &Roots) -> Result<Place, Refusal> {
-    let fault = |errno| Refusal::ProbeDir(super::Error::of(given, errno).to_string());
+    let fault = |errno| Refusal::ProbeDir(Error::of(given, errno));
     let dir = sys::resolve_links(given).map_err(fault)?;
     if sys::metadata(&dir).map_err(fault)?.kind != sys::Kind::Directory {
-        return Err(Refusal::ProbeDir(format!("{} is not a directory", given.display())));
+        return Err(Refusal::ProbeDir(Error::wrong_kind(given, "not a directory")));
     }
     if !same_file_system(target, &dir, roots) {
         return Err(Refusal::ProbeDirElsewhere { dir, path: target.path.clone() });
@@ -140,6 +140,17 @@ fn same_device(a: &Path, b: &Path) -> bool {
     match (sys::metadata(a), sys::metadata(b)) {
         (Ok(a), Ok(b)) => a.on == b.on,
         _ => false,
+    }
+}
+
+impl Refusal {
+    /// Whether it may be otherwise later without a change of the config: something is missing, closed to us, or fails now.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreadable { .. } => true,
+            Self::ProbeDir(error) => error.kind() != ErrorKind::NotADirectoryOrDevice,
+            _ => false,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Cgroups of the first hierarchy: `blkio` throttles what its processes ask of a disk, `freezer` stops them whole.
+//! Cgroups of the first hierarchy: `blkio` throttles what its processes ask of a disk, `freezer` stops them whole, `devices`
+//! forbids them disks.
 
 use super::scratch::{fresh_name, sweep_bare};
 use super::wait::eventually;
@@ -95,6 +96,35 @@ impl Default for Freezer {
 impl Drop for Freezer {
     fn drop(&mut self) {
         let _ = fs::write(self.group.path.join("freezer.state"), "THAWED");
+    }
+}
+
+/// A group whose processes may not open some block devices, whatever the mode bits say.
+#[derive(Debug)]
+pub struct Devices {
+    group: Group,
+}
+
+impl Devices {
+    /// A group that may do what its parent may.
+    pub fn new() -> Self {
+        Self { group: Group::new("devices") }
+    }
+
+    /// Its directory, for [`super::in_cgroup`].
+    pub fn path(&self) -> &Path {
+        &self.group.path
+    }
+
+    /// From now on no open of the block device with this number succeeds.
+    pub fn deny(&self, device: (u32, u32)) {
+        self.group.set("devices.deny", &format!("b {}:{} rwm", device.0, device.1));
+    }
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -72,7 +72,7 @@ mod strace;
 mod wait;
 
 pub use blktrace::{BlockTrace, Request};
-pub use cgroup::{Blkio, Direction, Freezer};
+pub use cgroup::{Blkio, Devices, Direction, Freezer};
 pub use chromium::Chromium;
 pub use command::{output_within, run, run_as, try_run};
 pub use confine::{as_nobody_with_memlock, as_user, deny_io_uring, dies_with_us, in_cgroup};

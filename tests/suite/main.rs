@@ -9,6 +9,14 @@
 #[path = "../lab/mod.rs"]
 mod lab;
 
+mod bad_days_config;
+mod bad_days_databases;
+mod bad_days_engines;
+mod bad_days_file_systems;
+mod bad_days_home;
+mod bad_days_paths;
+mod bad_days_read_only;
+mod bad_days_space;
 mod lab_children;
 mod lab_cleanup;
 mod lab_disks;
@@ -16,3 +24,5 @@ mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
 mod profiles;
+mod targets;
+mod truths;

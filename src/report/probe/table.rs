@@ -63,16 +63,21 @@ fn head(subject: &Subject) -> String {
     line("file system", &or_empty(&subject.file_system));
     let model = subject.model.as_ref().map(|model| format!(" ({model})")).unwrap_or_default();
     line("device", &subject.device.as_ref().map(|device| format!("{device}{model}")).unwrap_or_default());
-    let reason = match subject.engine_reason.as_str() {
-        "" => String::new(),
-        reason => format!(": {reason}"),
-    };
-    line("engine", &format!("{}{reason}", subject.engine));
     if let Some((profile, method)) = subject.commit {
         let row = profile.row();
         let way = if row.direct { "direct" } else { "buffered" };
         let size = Bytes::new(row.block_size.into());
         line("commits", &format!("profile {profile}: {size}, {way}, {method}"));
+    }
+    if let Some(engine) = &subject.engine {
+        let reason = subject.engine_reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        let cache = match subject.direct.as_deref() {
+            Some("true") => ", past the page cache",
+            Some("false") => ", through the page cache, which is dropped before each run",
+            Some(_) => ", the page cache answers in spite of direct I/O",
+            None => "",
+        };
+        line("reads", &format!("engine {engine}{reason}{cache}"));
     }
     text
 }
@@ -129,6 +134,10 @@ fn truth(text: &mut String, runs: &[&Outcome]) {
             let why = if check.evidence.is_empty() { "no reason given" } else { &check.evidence };
             let _ = writeln!(text, "  {} ({}): {}", check.fault, check.probe, plain(why));
         }
+    }
+    let notes = checks.iter().filter(|c| c.verdict == Verdict::Fine && !c.evidence.is_empty());
+    for check in notes {
+        let _ = writeln!(text, "\nNote: {}", plain(&check.evidence));
     }
     let fine: Vec<_> = checks
         .iter()

@@ -15,8 +15,9 @@ fn subject() -> Subject {
         file_system: Some("ext4".to_owned()),
         device: Some("vdb".to_owned()),
         model: None,
-        engine: "threads".to_owned(),
-        engine_reason: "io_uring_setup: EPERM".to_owned(),
+        engine: Some("threads".to_owned()),
+        engine_reason: Some("io_uring_setup: EPERM".to_owned()),
+        direct: Some("true".to_owned()),
         commit: Some((Profile::Overwrite, Method::Fdatasync)),
     }
 }
@@ -56,8 +57,8 @@ path        /srv/da\\nta
 files       /srv/da\\nta/.diskcanary
 file system ext4
 device      vdb
-engine      threads: io_uring_setup: EPERM
 commits     profile overwrite: 4KiB, direct, fdatasync
+reads       engine threads (io_uring_setup: EPERM), past the page cache
 
  operation  phase  samples      min      p50      p90  p99      max
  write      first        1  20.0 µs  20.0 µs  20.0 µs    -  20.0 µs
@@ -150,6 +151,15 @@ fn the_json_has_nanoseconds_and_a_version() {
     assert_eq!(document["read"]["burst"]["iops_p50"], 30_000.0);
     assert_eq!(document["cost"]["reads"], 64);
     assert_eq!(document["cost"]["syncs"], 3);
+}
+
+#[test]
+fn what_a_check_has_to_say_is_said_though_it_is_fine() {
+    let mut run = commit_run();
+    let evidence = "no flush is sent here: write through".to_owned();
+    run.findings.push(Finding { fault: Fault::Unflushed, verdict: Verdict::Fine, evidence });
+    let text = table(&subject(), &[run], &[]);
+    assert!(text.contains("\nNote: no flush is sent here: write through\n"), "{text}");
 }
 
 #[test]

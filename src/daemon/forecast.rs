@@ -1,0 +1,103 @@
+//! How many series a target will have, found by keeping its books for an hour that is made up: what is counted is what a
+//! scrape would bring, whatever the table of metrics holds by then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::control::books;
+use super::facts::facts;
+use crate::clock::Tick;
+use crate::config::TargetPlan;
+use crate::expose;
+use crate::io::{EngineKind, Inflight};
+use crate::probe::commit::COMMITS;
+use crate::probe::content::BLOCK;
+use crate::probe::read::{DEPTH, SINGLES};
+use crate::probe::{
+    Burst, CommitSample, Fault, Finding, Outcome, PerCommit, Phase, Probe, ReadSample, State, Verdict,
+};
+use crate::record::{Book, EngineChoice, Plan};
+use crate::target::{Kind, Target};
+
+/// The longest window: after it, every series is there that good runs bring.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The series of a target that was found, after an hour of good runs. Each kind of error that ever happens adds one.
+pub fn series(plan: &TargetPlan, found: &Target) -> usize {
+    let mut books = books(plan, &Arc::new(Inflight::default()));
+    let files = found.kind == Kind::Directory;
+    books.probes.retain(|p| files || p.probe != Probe::Commit);
+    let mut book = Book::new();
+    let without = expose::series(&book.snapshot(Tick::default()), Tick::default());
+    let id = book.add_target(books.clone());
+    let mut facts = facts(found, None);
+    if books.probes.iter().any(|p| p.probe == Probe::Read) {
+        facts.engine = Some(EngineChoice { kind: EngineKind::Threads, reason: String::new() });
+    }
+    book.set_facts(id, facts);
+    book.set_state(id, State::Ready);
+    let end = Tick::default() + HOUR + HOUR;
+    for planned in &books.probes {
+        if files {
+            book.set_layout(id, planned.probe, 1, 1);
+        }
+        let first = run(planned.probe, &books, files, end);
+        for ago in (0..).map(|n| planned.interval.saturating_mul(n)).take_while(|ago| *ago < HOUR) {
+            let at = end - ago;
+            let outcome = Outcome { started: at, planned: at, finished: at, ..first.clone() };
+            book.enter(id, &outcome, at, HOUR);
+        }
+    }
+    expose::series(&book.snapshot(end), end) - without
+}
+
+/// A good run, with every check that is ever made.
+fn run(probe: Probe, books: &Plan, files: bool, at: Tick) -> Outcome {
+    let mut run = Outcome::begin(probe, at, at);
+    let phases = |n: u64| (0..n).map(|i| if i == 0 { Phase::First } else { Phase::Warm });
+    let checks: &[Fault] = match probe {
+        Probe::Commit => {
+            let sync = books.sync_apart.then_some(1);
+            run.commits = phases(COMMITS as u64)
+                .map(|phase| CommitSample { phase, write: 1, sync, commit: 2 })
+                .collect();
+            run.per_commit = Some(PerCommit { writes: 1.0, flushes: 1.0, bytes: 1.0 });
+            &[Fault::Unwritten, Fault::Unflushed]
+        }
+        Probe::Read => {
+            run.reads = phases(SINGLES).map(|phase| ReadSample { phase, nanos: 1 }).collect();
+            run.burst = Some(Burst { block_size: BLOCK as u32, depth: DEPTH, iops: 1.0 });
+            if files {
+                &[Fault::Unwritten, Fault::Cached, Fault::Corruption]
+            } else {
+                &[Fault::Cached, Fault::Zeros]
+            }
+        }
+    };
+    let fine = |fault: &Fault| Finding { fault: *fault, verdict: Verdict::Fine, evidence: String::new() };
+    run.findings = checks.iter().map(fine).collect();
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{Roots, resolve};
+    use crate::units::Span;
+
+    #[test]
+    fn what_is_off_has_no_series_and_more_samples_have_more_quantiles() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = resolve(folder.path(), &Roots::default()).unwrap();
+        let whole = TargetPlan::at("a", folder.path().to_owned());
+        let commits = TargetPlan { read: None, ..whole.clone() };
+        let reads = TargetPlan { commit: None, ..whole.clone() };
+        let [all, commits, reads] = [&whole, &commits, &reads].map(|plan| series(plan, &found));
+        assert!(commits < all && reads < commits, "{all} {commits} {reads}");
+        let mut often = whole.clone();
+        often.commit.as_mut().unwrap().interval = Span::millis(100);
+        assert!(series(&often, &found) > all);
+        let device = Target { kind: Kind::BlockDevice, mount: None, ..found.clone() };
+        assert!(series(&whole, &device) < reads + 3);
+    }
+}

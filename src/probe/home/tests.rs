@@ -1,0 +1,75 @@
+//! The home in a temporary directory.
+
+use super::*;
+use crate::clock::Tick;
+use std::fs;
+
+fn open(at: &Path) -> Result<Home, Trouble> {
+    Home::open(&at.canonicalize().unwrap(), &Inflight::default(), Tick::default())
+}
+
+#[test]
+fn is_marked_locked_and_cleaned() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(folder.path()).unwrap();
+    assert!(fs::read_to_string(home.path().join(TAG_NAME)).unwrap().starts_with("Signature: 8a477f5"));
+    let second = open(folder.path()).unwrap_err();
+    assert_eq!(second.state, crate::probe::State::Unsupported);
+    assert!(second.failure.message.contains("in use by another diskcanary"));
+    assert!(clean(folder.path()).unwrap_err().contains("in use"));
+    drop(home);
+    assert!(open(folder.path()).is_ok());
+    assert_eq!(clean(folder.path()).unwrap().len(), 3);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(clean(folder.path()).unwrap().len(), 0);
+}
+
+#[test]
+fn a_foreign_directory_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(NAME)).unwrap();
+    fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
+    assert!(open(folder.path()).unwrap_err().failure.message.contains("is not ours"));
+    assert!(clean(folder.path()).is_err());
+    assert_eq!(fs::read_to_string(folder.path().join(NAME).join("letters.txt")).unwrap(), "dear");
+}
+
+#[test]
+fn a_foreign_file_among_ours_keeps_all_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
+    let error = clean(folder.path()).unwrap_err();
+    assert!(error.contains("`letters.txt`, which diskcanary never makes"), "{error}");
+    assert_eq!(fs::read_dir(folder.path().join(NAME)).unwrap().count(), 3);
+}
+
+#[test]
+fn one_probe_file_goes_and_the_rest_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    for name in ["commits", "reads"] {
+        fs::write(folder.path().join(NAME).join(name), "").unwrap();
+    }
+    remove(folder.path(), crate::probe::layout::Role::Reads).unwrap();
+    remove(folder.path(), crate::probe::layout::Role::Reads).unwrap();
+    let left = |name: &str| folder.path().join(NAME).join(name).exists();
+    assert!(left("commits") && left(TAG_NAME) && !left("reads"));
+}
+
+#[test]
+fn a_link_in_its_place_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(NAME)).unwrap();
+    assert!(open(folder.path()).is_err());
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn one_cut_off_while_it_was_made_is_taken_up() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(NAME)).unwrap();
+    fs::write(folder.path().join(NAME).join("tag.new"), "Sig").unwrap();
+    assert!(open(folder.path()).is_ok());
+}
