@@ -85,26 +85,23 @@ fn singles_and_bursts() {
     }
 }
 
-/// A run of 300 commits allocates what a run of 3 does, so a commit allocates nothing.
+/// A run of 100 commits allocates what a run of 3 does, so a commit allocates nothing. What a starved one leaves, its reason in
+/// a list and a sentence of evidence, comes once in a run, after the timed section.
 fn commits() {
     let (_folder, home, head) = laid_out(Role::Commits);
     let heart = Heartbeat::new(clock::now());
     for profile in Profile::ALL {
-        let allocations = [3, 300].map(|commits| {
+        let [few, many] = [3, 100].map(|commits| {
             let random = fastrand::Rng::with_seed(1);
             let mut probe = CommitProbe::open(&home, head, profile.row(), None, commits, random).unwrap();
-            let mut run = || {
-                heart.beat(clock::now());
-                let before = ALLOCATIONS.load(SeqCst);
-                let outcome = probe.run(clock::now(), clock::now(), &Inflight::default(), &heart);
-                let allocations = ALLOCATIONS.load(SeqCst) - before;
-                assert_eq!((outcome.cost.writes, outcome.result), (commits as u64, Ok(())), "{profile}");
-                // A starved commit is counted by its reason, in a list of its own.
-                (allocations, outcome.invalid.is_empty())
-            };
-            (0..50).map(|_| run()).find(|(_, undisturbed)| *undisturbed).expect("one run in fifty").0
+            heart.beat(clock::now());
+            let before = ALLOCATIONS.load(SeqCst);
+            let outcome = probe.run(clock::now(), clock::now(), &Inflight::default(), &heart);
+            let allocations = ALLOCATIONS.load(SeqCst) - before;
+            assert_eq!((outcome.cost.writes, outcome.result), (commits as u64, Ok(())), "{profile}");
+            allocations
         });
-        assert_eq!(allocations[0], allocations[1], "{profile}: allocations of 3 and of 300 commits");
+        assert!(many < few + 10, "{profile}: {few} allocations for 3 commits, {many} for 100");
     }
 }
 
