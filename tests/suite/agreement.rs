@@ -63,11 +63,12 @@ struct Round {
 
 impl Round {
     fn observe(daemon: &Running, trace: &BlockTrace, places: &Places) -> Self {
-        let before = Seen::of(daemon);
+        // To begin and to end a trace is quick, to read it is not: no scrape waits for that.
         trace.take();
+        let before = Seen::of(daemon);
         std::thread::sleep(Duration::from_secs(8));
-        let requests = trace.take();
         let after = Seen::of(daemon);
+        let requests = trace.take();
         let ours = after.histogram("db", "read").since(&before.histogram("db", "read"));
         let starved = |seen: &Seen| seen.invalid("db", "read", "starved");
         let commits = |seen: &Seen| {
