@@ -25,7 +25,7 @@ use crate::target::Roots;
 
 /// From this age on an operation is overdue: its target counts as down and stalled, and its claim on the device is forfeited.
 const OVERDUE: Duration = Duration::from_secs(10);
-/// How often ages are looked at, when nothing else happens.
+/// How often ages are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Why slots are skipped.
@@ -58,6 +58,8 @@ pub(super) struct Control {
     works: HashMap<TaskId, (usize, Work)>,
     /// By target: what the writing and the reading lane do now.
     out: Vec<[Option<TaskId>; 2]>,
+    /// When all ages were last looked at.
+    looked: Tick,
     drain: Option<oneshot::Sender<()>>,
 }
 
@@ -77,6 +79,7 @@ impl Control {
             targets: Vec::new(),
             works: HashMap::new(),
             out: Vec::new(),
+            looked: now,
             drain: None,
         };
         let host = sys::hostname_hash();
@@ -127,12 +130,16 @@ impl Control {
     /// Until nobody can send a message any more.
     pub(super) fn run(mut self, inbox: &Receiver<Message>) {
         loop {
-            let wake = self.start_what_is_due();
-            let wait = wake.map_or(LOOK, |wake| wake.since(clock::now())).min(LOOK);
-            match inbox.recv_timeout(wait) {
+            let look = self.looked + LOOK;
+            let wake = self.start_what_is_due().map_or(look, |wake| wake.min(look));
+            match inbox.recv_timeout(wake.since(clock::now())) {
                 Ok(message) => self.take(message),
-                Err(RecvTimeoutError::Timeout) => self.look_at_ages(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Not at each wake-up: most are for a run, and every target is looked at here.
+            if clock::now() >= look {
+                self.look_at_ages();
             }
         }
     }
@@ -199,6 +206,7 @@ impl Control {
     }
 
     fn look_at_ages(&mut self) {
+        self.looked = clock::now();
         for at in 0..self.targets.len() {
             self.with(at, Target::show);
         }

@@ -96,6 +96,7 @@ impl CommitProbe {
     /// One run. The caller stamps its end.
     pub fn run(&mut self, planned: Tick, now: Tick, inflight: &Inflight, heart: &Heartbeat) -> Outcome {
         let mut outcome = Outcome::begin(Probe::Commit, planned, now);
+        outcome.commits.reserve_exact(self.records.len());
         if let Err(e) = self.prepare() {
             outcome.result =
                 Err(failure(Stage::Write, "cannot read the page that the commit will write to", e));

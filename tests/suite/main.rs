@@ -30,6 +30,7 @@ mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
 mod once;
+mod profiles;
 mod safety;
 mod starvation;
 mod targets;
