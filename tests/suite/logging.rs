@@ -46,9 +46,8 @@ fn dropped(daemon: &Running) -> f64 {
 
 #[test]
 fn a_log_that_nobody_reads_stops_nothing_and_says_later_what_it_lost() {
-    let names: Vec<String> = (0..64).map(|n| format!("missing-{n}")).collect();
-    let targets: Vec<_> =
-        names.iter().map(|name| (name.as_str(), Path::new("/nonexistent/disk"), COMMITS)).collect();
+    let paths: Vec<String> = (0..64).map(|n| format!("/nonexistent/disk-{n}")).collect();
+    let targets: Vec<_> = paths.iter().map(|path| (path.as_str(), Path::new(path), COMMITS)).collect();
     let (mut daemon, mut log) =
         with_piped_log(Daemon::new().config(&config(&targets)).argument("--log.level=debug"));
     eventually_within(Duration::from_secs(60), "lines are dropped", || {
