@@ -1,5 +1,7 @@
 //! The timed path allocates nothing: counted over the whole process, worker threads included.
 
+#![allow(clippy::unwrap_used, reason = "also in the helpers of a test")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

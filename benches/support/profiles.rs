@@ -136,11 +136,11 @@ pub fn page(lines: &[Line]) -> String {
     let mut text = HEAD.to_owned();
     for line in lines {
         if let Line::Run(Run { commit, date, kernel, build }) = line {
-            let _ = write!(
+            let _ = writeln!(
                 text,
                 "`cargo bench --bench profiles -- --output docs/data/profiles.jsonl`: commit {commit} ({build} build), {date}, \
                  Linux {kernel}; each profile on a disk of its own, a loop device with direct I/O. A loop device has a \
-                 volatile cache to flush and no forced writes (FUA): a disk that has them answers `odsync` with one request.\n"
+                 volatile cache to flush and no forced writes (FUA): a disk that has them answers `odsync` with one request."
             );
         }
     }

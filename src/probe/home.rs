@@ -53,8 +53,12 @@ impl Home {
             Err(Errno::ENOTDIR | Errno::ELOOP) => return Err(not_ours(&path, "it is no directory")),
             other => other.map_err(|e| io("cannot open our directory", &path, e))?,
         };
-        make_sure_it_is_ours(&dir, &path)?;
+        let marked = is_ours(&dir, &path)?;
         let lock = take_lock(&dir, &path)?;
+        // Under the lock, so that two that start at once do not take the unfinished tag from each other.
+        if !marked {
+            mark(&dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", &path, TAG_NAME, e))?;
+        }
         Ok(Self { path, dir, _lock: lock })
     }
 
@@ -85,7 +89,7 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
         Err(Errno::ENOENT) => return Ok(Vec::new()),
         other => other.map_err(say)?,
     };
-    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    is_ours(&dir, &path).map_err(|t| t.failure.message)?;
     let lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
     let mut removed = Vec::new();
     let names = dir.names().map_err(say)?;
@@ -118,7 +122,7 @@ pub fn remove(parent: &Path, role: super::layout::Role) -> Result<(), String> {
     let path = parent.join(NAME);
     let say = |e: Errno| format!("cannot remove {}: {e}", path.join(role.file_name()).display());
     let dir = Dir::open(parent).and_then(|above| above.subdirectory(NAME)).map_err(say)?;
-    make_sure_it_is_ours(&dir, &path).map_err(|t| t.failure.message)?;
+    is_ours(&dir, &path).map_err(|t| t.failure.message)?;
     let _lock = take_lock(&dir, &path).map_err(|t| t.failure.message)?;
     match dir.remove_file(role.file_name()) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
@@ -126,19 +130,18 @@ pub fn remove(parent: &Path, role: super::layout::Role) -> Result<(), String> {
     }
 }
 
-/// Adopts an empty directory by marking it; refuses one that somebody else made or filled.
-fn make_sure_it_is_ours(dir: &Dir, path: &Path) -> Result<(), Trouble> {
+/// Whether the directory carries our mark; `false` for an empty one, which may be marked. One that somebody else made or
+/// filled is an error.
+fn is_ours(dir: &Dir, path: &Path) -> Result<bool, Trouble> {
     let fail = |e| Trouble::below(Stage::Open, "cannot look into", path, "", e);
     if dir.owner().map_err(fail)? != sys::user_id() {
         return Err(not_ours(path, "it belongs to another user"));
     }
     match dir.kind(TAG_NAME) {
-        Ok(EntryKind::File) => Ok(()),
+        Ok(EntryKind::File) => Ok(true),
         Ok(_) => Err(not_ours(path, "its CACHEDIR.TAG is no regular file")),
-        Err(Errno::ENOENT)
-            if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n.ends_with(".new")) =>
-        {
-            mark(dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", path, TAG_NAME, e))
+        Err(Errno::ENOENT) if dir.names().map_err(fail)?.iter().all(|n| n == LOCK_NAME || n == NEW_TAG) => {
+            Ok(false)
         }
         Err(Errno::ENOENT) => Err(not_ours(path, "it holds files but not our CACHEDIR.TAG")),
         Err(e) => Err(fail(e)),

@@ -90,5 +90,5 @@ pub use prometheus::{
 };
 pub use rules::{Count, Hang, Op};
 pub use scratch::{Scratch, checksum};
-pub use strace::{Call, Strace};
+pub use strace::{Call, Strace, StraceLog};
 pub use wait::{eventually, eventually_within, within};
