@@ -96,7 +96,9 @@ impl Dir {
 
     /// As [`Dir::open_file_for_writing`], every write durable before it returns (`O_DSYNC`).
     pub fn open_file_for_synchronous_writing(&self, name: &str, direct: Direct) -> Result<File, Errno> {
-        self.reopen_regular(name, OFlags::RDWR | OFlags::DSYNC | direct.flag())
+        // Under this name rustix has O_SYNC, which makes a change of the file's times durable with each write.
+        let durable = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned());
+        self.reopen_regular(name, OFlags::RDWR | durable | direct.flag())
     }
 
     /// Pins the inode without opening it, makes sure that it is a regular file, then opens that inode: a
