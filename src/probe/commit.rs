@@ -83,6 +83,11 @@ impl CommitProbe {
         Ok(probe)
     }
 
+    /// The file's head as it was when it was opened.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
     /// Whether the writes bypass the page cache.
     pub fn direct(&self) -> Direct {
         self.direct

@@ -213,7 +213,7 @@ impl Planner {
             match task.hold {
                 Some(reason) => decision.skipped.push((*id, reason, passed)),
                 None if self.lanes.contains_key(&task.lane) => decision.missed.push((*id, passed)),
-                None if passed == 1 && task.devices.iter().any(|d| self.claims.contains_key(d)) => {
+                None if task.devices.iter().any(|d| self.claims.contains_key(d)) => {
                     decision.skipped.push((*id, DEVICE_BUSY, passed));
                 }
                 None => decision.missed.push((*id, passed)),

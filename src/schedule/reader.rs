@@ -94,10 +94,10 @@ impl Reader {
     }
 
     fn opened(&mut self, open: impl FnOnce(&mut Self) -> Result<OpenedReads, Trouble>) -> Report {
+        self.context.inflight.begin_open_by_reader(clock::now());
         self.open = None;
-        self.context.inflight.begin(Op::Open, clock::now());
         let opened = open(self);
-        self.context.inflight.end(Op::Open);
+        self.context.inflight.end_open_by_reader();
         match opened {
             Ok(opened) => Report::Opened(Box::new(opened)),
             Err(trouble) => Report::Failed(trouble),
