@@ -60,7 +60,10 @@ pub(super) struct Control {
     out: Vec<[Option<TaskId>; 2]>,
     /// When all ages were last looked at.
     looked: Tick,
-    drain: Option<oneshot::Sender<()>>,
+    /// When the last slice of a layout began, by disk.
+    slices: HashMap<String, Tick>,
+    draining: bool,
+    drained: Option<oneshot::Sender<()>>,
 }
 
 impl Control {
@@ -80,7 +83,9 @@ impl Control {
             works: HashMap::new(),
             out: Vec::new(),
             looked: now,
-            drain: None,
+            slices: HashMap::new(),
+            draining: false,
+            drained: None,
         };
         let host = sys::hostname_hash();
         for target in &plan.targets {
@@ -162,14 +167,14 @@ impl Control {
                 let missing = self.targets.iter().find_map(Target::not_ready);
                 let _ = tell.send(missing.map_or(Ok(()), Err));
             }
-            Message::Drain(tell) => self.drain = Some(tell),
+            Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
         }
     }
 
     fn start_what_is_due(&mut self) -> Option<Tick> {
-        if self.drain.is_some() {
+        if self.draining {
             if self.out.iter().flatten().all(Option::is_none) {
-                let _ = self.drain.take().map(|tell| tell.send(()));
+                let _ = self.drained.take().map(|tell| tell.send(()));
             }
             return None;
         }
@@ -184,6 +189,13 @@ impl Control {
         for start in decision.start {
             let Some(&(at, work)) = self.works.get(&start.task) else { continue };
             let target = &mut self.targets[at];
+            if let Some(later) =
+                (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()
+            {
+                self.planner.finished(start.task);
+                self.planner.set(start.task, When::At(later), now);
+                continue;
+            }
             let job = target.job(work, start.planned, now);
             let lane = if work.writes() { &target.writer } else { &target.reader };
             if job.is_some_and(|job| lane.give(job)) {

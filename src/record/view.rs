@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::facts::{Facts, Plan};
 use crate::clock::Tick;
-use crate::io::{Inflight, Op};
+use crate::io::Inflight;
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
 use crate::stats::{Buckets, Summary};
 use crate::sys::Errno;
@@ -28,6 +28,14 @@ pub enum Timed {
 }
 
 impl Timed {
+    /// The probe that times it.
+    pub const fn probe(self) -> Probe {
+        match self {
+            Self::Commit | Self::Write | Self::Sync => Probe::Commit,
+            Self::Read => Probe::Read,
+        }
+    }
+
     /// As metric label.
     pub const fn label(self) -> &'static str {
         match self {
@@ -212,9 +220,9 @@ impl TargetView {
         Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
     }
 
-    /// Whether an operation of a probe is out for longer than the target's threshold. A layout is not one: it may take long.
+    /// Whether an operation of a probe is out for longer than the target's threshold.
     pub fn overdue(&self, now: Tick) -> bool {
-        Op::ALL.iter().any(|op| *op != Op::Layout && self.inflight().age(*op, now) > self.plan.overdue)
+        self.plan.overdue_op(now).is_some()
     }
 
     /// Whether the last run of each probe was good and nothing is overdue. A probe that is laying out counts as good,

@@ -43,6 +43,11 @@ impl OpenedReads {
         }
     }
 
+    /// Whether parts of the read file were never written.
+    pub fn unwritten(&self) -> bool {
+        self.findings.iter().any(|f| f.fault == Fault::Unwritten && f.verdict == Verdict::Holds)
+    }
+
     /// Whether reads bypass the kernel's cache: `true`, `false` where it refuses direct I/O, `bypassed` where it takes
     /// direct I/O and serves its cache all the same.
     pub fn direct_label(&self) -> &'static str {

@@ -1,7 +1,8 @@
 //! Three who count the same operations agree: Prometheus over our buckets, our own windows, and the block layer.
 
 use crate::lab::{
-    BlockTrace, Daemon, Histogram, Need, Prometheus, Request, Running, eventually_within, lacks, run,
+    BlockTrace, Daemon, Histogram, Need, Prometheus, Request, Running, eventually_within, first_on_the_cpu,
+    lacks, run,
 };
 use crate::watch::{PATIENCE, Seen, all_measured, small_ext4, target};
 use std::ops::Range;
@@ -19,19 +20,22 @@ fn prometheus_our_windows_and_the_block_layer_agree() {
     }
     let disk = small_ext4();
     let config = format!("targets:\n{}", target("db", disk.path(), "100ms", "200ms"));
-    let daemon = Daemon::new().config(&config).start();
+    let daemon = Daemon::new().config(&config).with(|c| _ = first_on_the_cpu(c)).start();
     all_measured(&daemon, &["db"], &["commit", "read"]);
     let prometheus = Prometheus::scraping(daemon.address());
     let places = |name: &str| extents(&disk.path().join(".diskcanary").join(name));
     let places = Places { reads: places("reads"), commits: places("commits") };
     let trace = BlockTrace::start(disk.disk().number());
 
-    // On a busy machine one round may tell more about the machine than about us; in one of three we must agree.
-    let rounds: Vec<Round> =
-        std::iter::repeat_with(|| Round::observe(&daemon, &trace, &places)).take(3).collect();
-    let verdicts: Vec<String> = rounds.iter().map(Round::verdict).collect();
-    println!("{}", verdicts.join("\n"));
-    assert!(rounds.iter().any(Round::agrees), "{}", verdicts.join("\n"));
+    // On a busy machine one round may tell more about the machine than about us; in one of six we must agree.
+    let mut verdicts = Vec::new();
+    let agreed = (0..6).any(|_| {
+        let round = Round::observe(&daemon, &trace, &places);
+        println!("{}", round.verdict());
+        verdicts.push(round.verdict());
+        round.agrees()
+    });
+    assert!(agreed, "{}", verdicts.join("\n"));
 
     for op in ["commit", "write", "sync", "read"] {
         same_in_prometheus(&prometheus, &daemon, op);
@@ -59,11 +63,12 @@ struct Round {
 
 impl Round {
     fn observe(daemon: &Running, trace: &BlockTrace, places: &Places) -> Self {
-        let before = Seen::of(daemon);
+        // To begin and to end a trace is quick, to read it is not: no scrape waits for that.
         trace.take();
+        let before = Seen::of(daemon);
         std::thread::sleep(Duration::from_secs(8));
-        let requests = trace.take();
         let after = Seen::of(daemon);
+        let requests = trace.take();
         let ours = after.histogram("db", "read").since(&before.histogram("db", "read"));
         let starved = |seen: &Seen| seen.invalid("db", "read", "starved");
         let commits = |seen: &Seen| {
