@@ -348,8 +348,10 @@ impl Target {
                 self.try_again(Fell::Read, desk);
             }
             _ => {
-                for probe in Probe::ALL.iter().filter(|p| self.intervals[**p as usize].is_some()) {
-                    desk.book.fail(self.id, *probe, &trouble.failure);
+                for probe in Probe::ALL {
+                    if self.intervals[*probe as usize].is_some() {
+                        desk.book.fail(self.id, *probe, &trouble.failure);
+                    }
                     self.hold(*probe, trouble.state, desk);
                 }
                 self.whole = Some(trouble);
