@@ -67,7 +67,6 @@ fn a_partition_of_a_scsi_disk() {
             physical_block_size: None,
             size: Some(Bytes::new(800 * 512)),
             read_only: false,
-            iostats: None,
         }
     );
     assert_eq!(ninth.leaves[0].settings.size, Some(Bytes::new(2000 * 512)));
