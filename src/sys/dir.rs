@@ -1,6 +1,8 @@
 //! Directories of ours, and the files in them. No link is followed below the directory that was opened.
 
+use std::fs::DirBuilder;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{
@@ -175,9 +177,9 @@ impl Dir {
     }
 }
 
-/// Makes a directory and those above it that are missing, each 0755.
+/// Makes a directory and those above it that are missing, each 0755 or, where the umask says so, less.
 pub fn make_directories(path: &Path) -> Result<(), Errno> {
-    Ok(std::fs::create_dir_all(path)?)
+    Ok(DirBuilder::new().recursive(true).mode(0o755).create(path)?)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    Advice, AtFlags, FlockOperation, StatxFlags, fadvise, fdatasync, flock, fstat, fsync, ftruncate, statx,
+    Advice, AtFlags, FlockOperation, StatxFlags, fadvise, fdatasync, flock, fstat, fsync, statx,
 };
 use rustix::io::{pread, pwrite};
 
@@ -86,11 +86,6 @@ impl File {
     #[inline]
     pub fn fsync(&self) -> Result<(), Errno> {
         Ok(fsync(&self.0)?)
-    }
-
-    /// Sets the length.
-    pub fn set_len(&self, len: u64) -> Result<(), Errno> {
-        Ok(ftruncate(&self.0, len)?)
     }
 
     /// Takes the exclusive lock, without waiting; `false` when another open file has it. It lasts until every
