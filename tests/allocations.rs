@@ -1,10 +1,20 @@
 //! The timed path allocates nothing: counted over the whole process, worker threads included.
 
+#![allow(clippy::unwrap_used, reason = "also in the helpers of a test")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use diskcanary::io::{Direction, Request, Source, Wait, Wish, open};
+use diskcanary::clock;
+use diskcanary::io::{Direction, Inflight, Request, Source, Wait, Wish, open};
+use diskcanary::probe::commit::CommitProbe;
+use diskcanary::probe::heartbeat::Heartbeat;
+use diskcanary::probe::home::Home;
+use diskcanary::probe::layout::{self, Head, Progress, Role};
+use diskcanary::probe::read::{AT_DEPTH, Expect, ReadProbe, SINGLES, SLOTS};
+use diskcanary::probe::{Cost, Profile};
 use diskcanary::sys::{Dir, Direct};
+use diskcanary::units::Bytes;
 
 struct Counting;
 
@@ -33,11 +43,16 @@ const CYCLES: u64 = 2000;
 
 /// The only test here: others beside it would be counted too.
 #[test]
-fn singles_and_bursts_allocate_nothing() {
+fn the_timed_path_allocates_nothing() {
     let before = ALLOCATIONS.load(SeqCst);
     drop(std::hint::black_box(Box::new(1)));
     assert!(ALLOCATIONS.load(SeqCst) > before, "allocations are seen");
+    singles_and_bursts();
+    commits();
+    reads();
+}
 
+fn singles_and_bursts() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let dir = Dir::open(&folder.path().canonicalize().unwrap()).unwrap();
     let file = dir.create_file("data", Direct::No).unwrap();
@@ -69,5 +84,68 @@ fn singles_and_bursts_allocate_nothing() {
         let warm = ALLOCATIONS.load(SeqCst);
         cycles(CYCLES);
         assert_eq!(ALLOCATIONS.load(SeqCst) - warm, 0, "{wish:?} {wait:?}");
+    }
+}
+
+/// A run of 100 commits allocates what a run of 3 does, so a commit allocates nothing. What a starved one leaves, its reason in
+/// a list and a sentence of evidence, comes once in a run, after the timed section.
+fn commits() {
+    let (_folder, home, head) = laid_out(Role::Commits);
+    let heart = Heartbeat::new(clock::now());
+    for profile in Profile::ALL {
+        let [few, many] = [3, 100].map(|commits| {
+            let random = fastrand::Rng::with_seed(1);
+            let mut probe = CommitProbe::open(&home, head, profile.row(), None, commits, random).unwrap();
+            heart.beat(clock::now());
+            let before = ALLOCATIONS.load(SeqCst);
+            let outcome = probe.run(clock::now(), clock::now(), &Inflight::default(), &heart);
+            let allocations = ALLOCATIONS.load(SeqCst) - before;
+            assert_eq!((outcome.cost.writes, outcome.result), (commits as u64, Ok(())), "{profile}");
+            allocations
+        });
+        assert!(many < few + 10, "{profile}: {few} allocations for 3 commits, {many} for 100");
+    }
+}
+
+/// A run of the read probe makes 64 reads, and fewer allocations than it makes at depth 1: none belongs to a read.
+fn reads() {
+    let (_folder, home, head) = laid_out(Role::Reads);
+    let heart = Heartbeat::new(clock::now());
+    for wish in [Wish::Auto, Wish::Threads] {
+        let (file, direct) = match home.dir().open_file("reads", Direct::Yes) {
+            Ok(file) => (file, Direct::Yes),
+            Err(_) => (home.dir().open_file("reads", Direct::No).unwrap(), Direct::No),
+        };
+        let opened = open(Source::File(file), SLOTS, BLOCK, wish, Wait::Sleep).unwrap();
+        let mut probe = ReadProbe::new(opened.engine, Expect::File(head), fastrand::Rng::with_seed(2));
+        let mut run = || {
+            heart.beat(clock::now());
+            let before = ALLOCATIONS.load(SeqCst);
+            let outcome = probe.run(clock::now(), clock::now(), &Inflight::default(), &heart);
+            let allocations = ALLOCATIONS.load(SeqCst) - before;
+            assert_eq!(
+                (outcome.cost.reads, outcome.result),
+                (SINGLES + AT_DEPTH, Ok(())),
+                "{wish:?} {direct:?}"
+            );
+            allocations
+        };
+        // The first runs make room: a channel for its sleepers, a ring for its completions.
+        (0..10).for_each(|_| _ = run());
+        let least = (0..20).map(|_| run()).min().unwrap();
+        assert!(least < SINGLES / 2, "{wish:?}: {least} allocations in a run");
+    }
+}
+
+fn laid_out(role: Role) -> (tempfile::TempDir, Home, Head) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let inflight = Inflight::default();
+    let home = Home::open(&folder.path().canonicalize().unwrap(), &inflight, clock::now()).unwrap();
+    let wish = layout::Wish { size: role.minimum(), reserve: Some(Bytes::new(0)) };
+    let mut laying = layout::Layout::begin(&home, role, wish, fastrand::Rng::with_seed(3)).unwrap();
+    loop {
+        if let Progress::Done(head, _) = laying.step(clock::now(), &inflight, &mut Cost::default()).unwrap() {
+            return (folder, home, head);
+        }
     }
 }

@@ -9,6 +9,11 @@ fn diskcanary(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_diskcanary")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
+/// On a disk: `/tmp` may be in memory, where nothing is probed.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
@@ -44,7 +49,7 @@ fn a_bad_config_ends_with_2_and_one_line_on_standard_error() {
 
 #[test]
 fn check_tells_a_path_that_is_no_place_from_one_that_is_missing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let config = folder.path().join("c.yml");
     let check = |path: &str| {
         fs::write(&config, format!("targets: [{{name: a, path: {path}}}]")).unwrap();
@@ -60,21 +65,59 @@ fn check_tells_a_path_that_is_no_place_from_one_that_is_missing() {
     assert!(!fs::exists("/dev/no-such-disk").unwrap());
     let file = check(config.to_str().unwrap());
     assert_eq!(file.status.code(), Some(2), "{file:?}");
-    assert!(text(&file.stdout).contains("is a file; name the directory"), "{file:?}");
+    assert!(text(&file.stdout).contains("is a regular file; a target is a directory"), "{file:?}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "check made something");
 }
 
 #[test]
 fn explain_says_where_and_what_it_costs() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let place = folder.path().join("with space");
     fs::create_dir(&place).unwrap();
     let config = folder.path().join("c.yml");
     fs::write(&config, format!("targets: [{{name: a, path: {:?}, read: {{interval: 1m}}}}]", place)).unwrap();
     let output = diskcanary(&["explain", config.to_str().unwrap()]);
     let said = text(&output.stdout);
-    assert!(said.contains("with space/.diskcanary\n") && said.contains("92,160 reads of 360MiB"), "{said}");
+    assert!(
+        said.contains("with space/.diskcanary: ") && said.contains("92,160 reads, 360MiB read"),
+        "{said}"
+    );
     assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+}
+
+#[test]
+fn a_path_that_is_not_there_is_not_made() {
+    let folder = folder();
+    let missing = folder.path().join("none");
+    for path in ["/dev/no-such-disk", missing.to_str().unwrap()] {
+        for command in ["probe", "clean"] {
+            let output = diskcanary(&[command, path]);
+            assert_eq!(output.status.code(), Some(1), "{command}: {output:?}");
+            let error = text(&output.stderr);
+            assert!(output.stdout.is_empty() && error.contains("does not exist"), "{error}");
+            assert!(!fs::exists(path).unwrap(), "{command} made {path}");
+        }
+    }
+    for command in ["probe", "clean"] {
+        let output = diskcanary(&[command, "/dev/null"]);
+        assert_eq!(output.status.code(), Some(2), "{command}: {output:?}");
+        assert!(text(&output.stderr).contains("is a character device"), "{output:?}");
+    }
+}
+
+#[test]
+fn clean_leaves_alone_what_is_not_ours() {
+    let folder = folder();
+    let theirs = folder.path().join(".diskcanary");
+    fs::create_dir(&theirs).unwrap();
+    fs::write(theirs.join("letters.txt"), "dear").unwrap();
+    for command in ["clean", "probe"] {
+        let output = diskcanary(&[command, folder.path().to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("is not ours"), "{output:?}");
+    }
+    assert_eq!(fs::read_to_string(theirs.join("letters.txt")).unwrap(), "dear");
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 1);
 }
 
 #[test]

@@ -18,8 +18,22 @@ const HEAD: &str = "# Performance\n\n\
 
 #[test]
 fn the_page_says_what_the_data_say() {
-    let data = fs::read_to_string("docs/data/accuracy.jsonl").unwrap();
-    let made = format!("{HEAD}{}", support::tables::accuracy(&parse(&data).unwrap()));
+    let data = |name| fs::read_to_string(format!("docs/data/{name}.jsonl")).unwrap();
+    let accuracy = support::tables::accuracy(&parse(&data("accuracy")).unwrap());
+    let cost = support::cost::section(&support::cost::parse(&data("cost")).unwrap());
+    let made = format!("{HEAD}{accuracy}\n{cost}");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(PAGE, &made).unwrap();
+    }
+    let page = fs::read_to_string(PAGE).unwrap();
+    assert!(page == made, "{PAGE} and docs/data differ; BLESS=1 writes it anew");
+}
+
+#[test]
+fn the_page_on_profiles_says_what_the_data_say() {
+    const PAGE: &str = "docs/profiles.md";
+    let data = fs::read_to_string("docs/data/profiles.jsonl").unwrap();
+    let made = support::profiles::page(&support::profiles::parse(&data).unwrap());
     if std::env::var_os("BLESS").is_some() {
         fs::write(PAGE, &made).unwrap();
     }

@@ -1,5 +1,7 @@
 //! What the benches share, and what the test of docs/performance.md needs of them.
 
 pub mod claim;
+pub mod cost;
+pub mod profiles;
 pub mod raw;
 pub mod tables;

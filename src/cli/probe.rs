@@ -298,7 +298,7 @@ impl Screen {
                 let of = |bytes| Bytes::new(bytes);
                 format!("writing the probe file `{}`: {} of {}", role.file_name(), of(done), of(total))
             }
-            Step::Measuring => format!("measuring: {} runs of each probe", self.runs),
+            Step::Measuring(done) => format!("measuring: {done} of {} runs", self.runs),
         };
         self.write(&text);
     }

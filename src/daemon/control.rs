@@ -25,7 +25,7 @@ use crate::target::Roots;
 
 /// From this age on an operation is overdue: its target counts as down and stalled, and its claim on the device is forfeited.
 const OVERDUE: Duration = Duration::from_secs(10);
-/// How often ages are looked at, when nothing else happens.
+/// How often ages are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Why slots are skipped.
@@ -58,7 +58,12 @@ pub(super) struct Control {
     works: HashMap<TaskId, (usize, Work)>,
     /// By target: what the writing and the reading lane do now.
     out: Vec<[Option<TaskId>; 2]>,
-    drain: Option<oneshot::Sender<()>>,
+    /// When all ages were last looked at.
+    looked: Tick,
+    /// When the last slice of a layout began, by disk.
+    slices: HashMap<String, Tick>,
+    draining: bool,
+    drained: Option<oneshot::Sender<()>>,
 }
 
 impl Control {
@@ -77,7 +82,10 @@ impl Control {
             targets: Vec::new(),
             works: HashMap::new(),
             out: Vec::new(),
-            drain: None,
+            looked: now,
+            slices: HashMap::new(),
+            draining: false,
+            drained: None,
         };
         let host = sys::hostname_hash();
         for target in &plan.targets {
@@ -127,12 +135,16 @@ impl Control {
     /// Until nobody can send a message any more.
     pub(super) fn run(mut self, inbox: &Receiver<Message>) {
         loop {
-            let wake = self.start_what_is_due();
-            let wait = wake.map_or(LOOK, |wake| wake.since(clock::now())).min(LOOK);
-            match inbox.recv_timeout(wait) {
+            let look = self.looked + LOOK;
+            let wake = self.start_what_is_due().map_or(look, |wake| wake.min(look));
+            match inbox.recv_timeout(wake.since(clock::now())) {
                 Ok(message) => self.take(message),
-                Err(RecvTimeoutError::Timeout) => self.look_at_ages(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // Not at each wake-up: most are for a run, and every target is looked at here.
+            if clock::now() >= look {
+                self.look_at_ages();
             }
         }
     }
@@ -155,14 +167,14 @@ impl Control {
                 let missing = self.targets.iter().find_map(Target::not_ready);
                 let _ = tell.send(missing.map_or(Ok(()), Err));
             }
-            Message::Drain(tell) => self.drain = Some(tell),
+            Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
         }
     }
 
     fn start_what_is_due(&mut self) -> Option<Tick> {
-        if self.drain.is_some() {
+        if self.draining {
             if self.out.iter().flatten().all(Option::is_none) {
-                let _ = self.drain.take().map(|tell| tell.send(()));
+                let _ = self.drained.take().map(|tell| tell.send(()));
             }
             return None;
         }
@@ -177,6 +189,13 @@ impl Control {
         for start in decision.start {
             let Some(&(at, work)) = self.works.get(&start.task) else { continue };
             let target = &mut self.targets[at];
+            if let Some(later) =
+                (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()
+            {
+                self.planner.finished(start.task);
+                self.planner.set(start.task, When::At(later), now);
+                continue;
+            }
             let job = target.job(work, start.planned, now);
             let lane = if work.writes() { &target.writer } else { &target.reader };
             if job.is_some_and(|job| lane.give(job)) {
@@ -199,6 +218,7 @@ impl Control {
     }
 
     fn look_at_ages(&mut self) {
+        self.looked = clock::now();
         for at in 0..self.targets.len() {
             self.with(at, Target::show);
         }

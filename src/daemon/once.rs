@@ -47,8 +47,8 @@ pub struct Once {
 pub enum Step {
     /// So many bytes of a probe file are written, of so many.
     LayingOut(Role, u64, u64),
-    /// Runs begin.
-    Measuring,
+    /// So many runs of each probe are done.
+    Measuring(u32),
 }
 
 /// Why it ended early.
@@ -109,8 +109,7 @@ fn all(wish: &Once, lanes: &mut Lanes, ended: &mut Ended, tell: &mut dyn FnMut(S
     let [commits, reads] = files(&prepared, lanes, ended, &mut found, tell)?;
     let wants_reads = wish.plan.read.is_some() && (prepared.home.is_none() || reads.is_some());
     let reading = wants_reads && open(prepared.home, reads, lanes, ended)?;
-    tell(Step::Measuring);
-    let rounds = measure(wish, [commits.is_some(), reading], lanes, ended);
+    let rounds = measure(wish, [commits.is_some(), reading], lanes, ended, tell);
     let opened = ended.opened.iter().flat_map(|o| &o.findings).map(|f| (Probe::Read, f.clone()));
     found.extend(opened.collect::<Vec<_>>());
     for (probe, finding) in found {
@@ -193,8 +192,15 @@ fn open(
 }
 
 /// A probe that failed is not run again: what it said is what there is to say.
-fn measure(wish: &Once, mut on: [bool; 2], lanes: &mut Lanes, ended: &mut Ended) -> Result<(), Halt> {
-    for _ in 0..wish.rounds {
+fn measure(
+    wish: &Once,
+    mut on: [bool; 2],
+    lanes: &mut Lanes,
+    ended: &mut Ended,
+    tell: &mut dyn FnMut(Step),
+) -> Result<(), Halt> {
+    for round in 0..wish.rounds {
+        tell(Step::Measuring(round));
         for probe in Probe::ALL.iter().copied() {
             if !on[probe as usize] {
                 continue;

@@ -1,13 +1,12 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::facts::{Opened, facts};
 use crate::clock::Tick;
-use crate::io::Op;
 use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, State, Trouble};
 use crate::record::{self, Book, TargetId};
@@ -16,9 +15,13 @@ use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Job, Lane, Planner, Report, TaskId, When};
 use crate::target;
 
+/// Bytes of a commit file that are laid out as fast as the disk takes them.
+const UNHINDERED: u64 = 64 << 20;
 /// The first wait before what failed is tried again; it doubles up to the longest.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// How often a target that is well is looked at anew: a directory may be removed, a mount hidden, a setting changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 /// What a task of the planner stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,23 @@ impl Work {
     }
 }
 
+/// What fell, and is to be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fell {
+    Whole,
+    Commit,
+    Read,
+}
+
+impl Fell {
+    fn of(probe: Probe) -> Self {
+        match probe {
+            Probe::Commit => Self::Commit,
+            Probe::Read => Self::Read,
+        }
+    }
+}
+
 /// The tasks by [`Work`].
 pub(super) type Tasks = [TaskId; Work::ALL.len()];
 
@@ -56,10 +76,18 @@ pub(super) struct Target {
     home: Option<PathBuf>,
     read_head: Option<Head>,
     to_lay: VecDeque<Role>,
+    devices: Vec<String>,
     slice_began: Tick,
+    /// Bytes of the present layout that are written.
+    laid: u64,
     whole: Option<Trouble>,
     parts: [Option<Trouble>; 2],
-    failures: u32,
+    /// What the reading lane has open.
+    reading: Option<(PathBuf, Head)>,
+    /// The read file was laid out anew because its extents were not written; once is enough to tell a file system that always says so.
+    relaid: bool,
+    /// Failures since the last success, of the whole and of each probe.
+    failures: [u32; 3],
     shown: Option<State>,
 }
 
@@ -87,10 +115,14 @@ impl Target {
             home: None,
             read_head: None,
             to_lay: VecDeque::new(),
+            devices: Vec::new(),
             slice_began: Tick::default(),
+            laid: 0,
             whole: None,
             parts: [None, None],
-            failures: 0,
+            reading: None,
+            relaid: false,
+            failures: [0; 3],
             shown: None,
         }
     }
@@ -110,8 +142,8 @@ impl Target {
             Work::Commit => Job::Commit { planned },
             Work::Read => Job::Read { planned },
             Work::Open => match (&self.home, self.read_head) {
-                (Some(home), Some(head)) => Job::OpenFile { home: home.clone(), head },
-                _ => Job::OpenDevice,
+                (Some(home), head) => Job::OpenFile { home: home.clone(), head: head? },
+                (None, _) => Job::OpenDevice,
             },
         })
     }
@@ -123,6 +155,7 @@ impl Target {
             Report::Laying { role, done, total, cost } => {
                 desk.book.set_layout(self.id, probe_of(role), done, total);
                 desk.book.add_cost(self.id, probe_of(role), &cost);
+                self.laid = done;
                 self.next_slice(desk);
             }
             Report::Laid { role, head, cost, finding } => {
@@ -137,24 +170,33 @@ impl Target {
             Report::Panicked(message) => {
                 tracing::error!(name = self.name, message, "a lane panicked; it goes on with a new worker");
                 desk.book.lane_panicked(self.id);
-                self.try_again(Work::Prepare, desk);
+                // Its worker has nothing open any more.
+                for probe in Probe::ALL.iter().filter(|probe| work_of(**probe).writes() == work.writes()) {
+                    self.hold(*probe, State::Gone, desk);
+                }
+                if !work.writes() {
+                    self.reading = None;
+                }
+                self.try_again(Fell::Whole, desk);
             }
         }
         self.show(desk);
     }
 
     fn prepared(&mut self, prepared: Prepared, desk: &mut Desk<'_>) {
-        (self.whole, self.parts) = (None, [None, None]);
+        (self.whole, self.failures[Fell::Whole as usize]) = (None, 0);
         self.to_lay.clear();
         self.took_place(&prepared, desk);
         (self.home, self.read_head) = (prepared.home, None);
         self.found = Some(prepared.target);
         self.tell_facts(desk);
+        self.look_again(desk.now + LOOK_AGAIN, desk);
         if self.home.is_none() {
-            desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
+            if self.opened.is_none() || self.parts[Probe::Read as usize].is_some() {
+                desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
+            }
             return;
         }
-        let mut wait = false;
         for (role, state) in [(Role::Commits, prepared.commits), (Role::Reads, prepared.reads)] {
             match state {
                 None => {}
@@ -162,7 +204,7 @@ impl Target {
                 Some(FileState::Lay) => self.to_lay.push_back(role),
                 Some(FileState::Trouble(trouble)) => {
                     self.part_failed(probe_of(role), trouble, desk);
-                    wait = true;
+                    self.try_again(Fell::of(probe_of(role)), desk);
                 }
             }
         }
@@ -172,25 +214,21 @@ impl Target {
         if self.to_lay.contains(&Role::Reads) {
             self.hold(Probe::Read, State::LayingOut, desk);
         }
-        if wait {
-            self.try_again(Work::Prepare, desk);
-        }
     }
 
     /// What depends on the place: one probe at a time on a disk, and a block device has no commits.
     fn took_place(&mut self, prepared: &Prepared, desk: &mut Desk<'_>) {
-        if let Some(note) = &prepared.note {
+        if let Some(note) = prepared.note.as_ref().filter(|_| self.home != prepared.home) {
             tracing::info!(name = self.name, "{note}");
         }
-        let devices = prepared.target.leaf_keys();
+        self.devices = prepared.target.leaf_keys();
         for work in [Work::Layout, Work::Commit, Work::Read] {
-            desk.planner.set_devices(self.task(work), &devices);
+            desk.planner.set_devices(self.task(work), &self.devices);
         }
-        if prepared.home.is_none() && self.intervals[Probe::Commit as usize].take().is_some() {
-            self.plan.probes.retain(|p| p.probe != Probe::Commit);
-            desk.book.remove_target(self.id);
-            self.id = desk.book.add_target(self.plan.clone());
-            self.shown = None;
+        let asked = |probe| self.plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
+        self.intervals = [asked(Probe::Commit).filter(|_| prepared.home.is_some()), asked(Probe::Read)];
+        desk.book.set_off(self.id, Probe::Commit, prepared.home.is_none());
+        if prepared.home.is_none() {
             desk.planner.set(self.task(Work::Commit), When::Never, desk.now);
         }
     }
@@ -200,23 +238,43 @@ impl Target {
             Role::Commits => self.go(Probe::Commit, desk),
             Role::Reads => {
                 self.read_head = Some(head);
+                let wanted = self.home.clone().map(|home| (home, head));
+                if self.reading.is_some() && self.reading == wanted {
+                    return;
+                }
                 desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
             }
         }
     }
 
     fn next_slice(&mut self, desk: &mut Desk<'_>) {
-        let pace = match self.to_lay.front() {
-            Some(Role::Commits) => Duration::ZERO,
-            Some(Role::Reads) => layout::pace(layout::RATE),
-            None => return,
-        };
-        let at = (self.slice_began + pace).max(desk.now);
-        desk.planner.set(self.task(Work::Layout), When::At(at), desk.now);
+        if !self.to_lay.is_empty() {
+            let at = (self.slice_began + self.pace()).max(desk.now);
+            desk.planner.set(self.task(Work::Layout), When::At(at), desk.now);
+        }
+    }
+
+    /// From the begin of one slice to that of the next. A commit file of the default size is written without a rest, so that
+    /// commits move within seconds.
+    fn pace(&self) -> Duration {
+        let quick = self.to_lay.front() == Some(&Role::Commits) && self.laid < UNHINDERED;
+        if quick { Duration::ZERO } else { layout::pace(layout::RATE) }
+    }
+
+    /// When this target's next slice may begin so that all targets together keep the rate on each of its disks; `None`: now.
+    /// `slices` holds when the last slice on each disk began, and is brought up to date.
+    pub(super) fn slice_later(&self, slices: &mut HashMap<String, Tick>, now: Tick) -> Option<Tick> {
+        let last = self.devices.iter().filter_map(|device| slices.get(device)).max();
+        if let Some(at) = last.map(|last| *last + self.pace()).filter(|at| *at > now) {
+            return Some(at);
+        }
+        slices.extend(self.devices.iter().map(|device| (device.clone(), now)));
+        None
     }
 
     fn laid(&mut self, role: Role, head: Head, desk: &mut Desk<'_>) {
         self.to_lay.retain(|r| *r != role);
+        self.laid = 0;
         self.file_ready(role, head, desk);
         self.next_slice(desk);
     }
@@ -231,11 +289,30 @@ impl Target {
         for finding in &opened.findings {
             desk.book.find(self.id, Probe::Read, finding);
         }
-        self.parts[Probe::Read as usize] = None;
-        if self.intervals[Probe::Commit as usize].is_none() {
-            self.whole = None;
+        self.reading = self.home.clone().zip(self.read_head);
+        if opened.unwritten() && self.home.is_some() && !self.relaid {
+            tracing::warn!(
+                name = self.name,
+                "parts of the read file were never written; it is laid out anew"
+            );
+            self.relaid = true;
+            self.lay(Role::Reads, desk);
+            return;
         }
+        self.parts[Probe::Read as usize] = None;
         self.go(Probe::Read, desk);
+    }
+
+    /// Lays a file out, whatever is there.
+    fn lay(&mut self, role: Role, desk: &mut Desk<'_>) {
+        self.hold(probe_of(role), State::LayingOut, desk);
+        if role == Role::Reads {
+            (self.reading, self.read_head) = (None, None);
+        }
+        if !self.to_lay.contains(&role) {
+            self.to_lay.push_back(role);
+        }
+        desk.planner.set(self.task(Work::Layout), When::At(desk.now), desk.now);
     }
 
     fn ran(&mut self, outcome: &Outcome, desk: &mut Desk<'_>) {
@@ -243,16 +320,15 @@ impl Target {
         match &outcome.result {
             Ok(()) => {
                 self.parts[outcome.probe as usize] = None;
-                // While the other probe is in trouble, its retries go on slowing down.
-                if self.parts.iter().all(Option::is_none) {
-                    self.failures = 0;
-                }
+                self.failures[Fell::of(outcome.probe) as usize] = 0;
             }
             Err(failure) => {
                 let trouble = trouble_of(failure);
                 self.stop(outcome.probe, trouble, desk);
-                let again = if outcome.probe == Probe::Read { Work::Open } else { Work::Prepare };
-                self.try_again(again, desk);
+                if outcome.probe == Probe::Read {
+                    self.reading = None;
+                }
+                self.try_again(Fell::of(outcome.probe), desk);
             }
         }
     }
@@ -264,20 +340,24 @@ impl Target {
                 self.to_lay.pop_front();
                 self.part_failed(probe_of(role), trouble, desk);
                 self.next_slice(desk);
+                self.try_again(Fell::of(probe_of(role)), desk);
             }
-            (Work::Open | Work::Read, _) => self.part_failed(Probe::Read, trouble, desk),
+            (Work::Open | Work::Read, _) => {
+                self.reading = None;
+                self.part_failed(Probe::Read, trouble, desk);
+                self.try_again(Fell::Read, desk);
+            }
             _ => {
-                let probe = Probe::ALL.iter().find(|p| self.intervals[**p as usize].is_some());
-                if let Some(probe) = probe {
-                    desk.book.fail(self.id, *probe, &trouble.failure);
-                }
                 for probe in Probe::ALL {
+                    if self.intervals[*probe as usize].is_some() {
+                        desk.book.fail(self.id, *probe, &trouble.failure);
+                    }
                     self.hold(*probe, trouble.state, desk);
                 }
                 self.whole = Some(trouble);
+                self.try_again(Fell::Whole, desk);
             }
         }
-        self.try_again(Work::Prepare, desk);
     }
 
     fn part_failed(&mut self, probe: Probe, trouble: Trouble, desk: &mut Desk<'_>) {
@@ -306,10 +386,19 @@ impl Target {
         desk.planner.set(task, When::Every(interval), desk.now);
     }
 
-    fn try_again(&mut self, work: Work, desk: &mut Desk<'_>) {
-        let wait = RETRY.saturating_mul(1 << self.failures.min(6)).min(LONGEST_RETRY);
-        self.failures += 1;
-        desk.planner.set(self.task(work), When::At(desk.now + wait), desk.now);
+    /// Looks at the target anew after a while that doubles with each failure of the same part.
+    fn try_again(&mut self, fell: Fell, desk: &mut Desk<'_>) {
+        let failures = &mut self.failures[fell as usize];
+        let wait = RETRY.saturating_mul(1 << (*failures).min(6)).min(LONGEST_RETRY);
+        *failures += 1;
+        self.look_again(desk.now + wait, desk);
+    }
+
+    /// Looks at the target anew at `at`, or before if that is planned.
+    fn look_again(&self, at: Tick, desk: &mut Desk<'_>) {
+        let task = self.task(Work::Prepare);
+        let at = desk.planner.next(task).map_or(at, |planned| planned.min(at));
+        desk.planner.set(task, When::At(at), desk.now);
     }
 
     fn tell_facts(&self, desk: &mut Desk<'_>) {
@@ -333,8 +422,7 @@ impl Target {
     }
 
     fn state(&self, now: Tick) -> Option<(State, &str)> {
-        let overdue = |op: &Op| self.plan.inflight.age(*op, now) >= self.plan.overdue;
-        if let Some(op) = Op::ALL.iter().find(|op| overdue(op)) {
+        if let Some(op) = self.plan.overdue_op(now) {
             return Some((State::Stalled, op.label()));
         }
         let said = |t: &'_ Trouble| t.state;

@@ -29,8 +29,16 @@ pub struct Burst {
 /// What a burst came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BurstResult {
-    /// Operations per second over all but the first `depth` completions; `None` when an operation failed or fell short.
+    /// Operations per second while the depth was kept: from when the first `depth` operations were back to when there was nothing left
+    /// to submit. `None` when an operation failed or fell short.
+    ///
+    /// The end is left out because a burst that runs dry is no longer at its depth: one slow read at the end would count for the
+    /// whole burst.
     pub iops: Option<f64>,
+    /// When the first operation was submitted.
+    pub from: Tick,
+    /// When the last one was back.
+    pub to: Tick,
     /// Operations that came back.
     pub completed: u64,
     /// `EAGAIN` answers.
@@ -60,8 +68,8 @@ impl Burst {
         look: &mut dyn FnMut(u64, &[u8]),
         inflight: &Inflight,
     ) -> BurstResult {
-        let mut result = BurstResult { iops: None, completed: 0, retries: 0, error: None, short: 0 };
-        let (mut left, mut from, mut to) = (count, None, Tick::default());
+        let mut result = BurstResult::begun(clock::now());
+        let (mut left, mut window) = (count, Window::default());
         self.free.clear();
         self.free.extend((0..=self.depth).rev());
         loop {
@@ -76,16 +84,17 @@ impl Burst {
                 // Resubmit first, look afterwards.
                 self.fill(engine, &mut left, next, &mut result, inflight);
                 result.account(&back, self.len);
-                to = back.completed;
-                if result.completed == u64::from(self.depth) {
-                    from = Some(back.completed);
-                }
                 self.look(engine, &back, look);
+            }
+            // All of a batch have one stamp, so the window begins and ends between batches.
+            if let Some(last) = self.done.last() {
+                result.to = last.completed;
+                window.pass(last.completed, result.completed, u64::from(self.depth), left);
             }
             self.show_oldest(inflight);
         }
         inflight.end(Op::Read);
-        result.rate(from, to, count, u64::from(self.depth));
+        result.iops = window.rate().filter(|_| result.error.is_none() && result.short == 0);
         result
     }
 
@@ -129,6 +138,10 @@ impl Burst {
 }
 
 impl BurstResult {
+    fn begun(now: Tick) -> Self {
+        Self { iops: None, from: now, to: now, completed: 0, retries: 0, error: None, short: 0 }
+    }
+
     fn account(&mut self, back: &Completion, len: u32) {
         self.completed += 1;
         self.retries += u64::from(back.retries);
@@ -138,11 +151,64 @@ impl BurstResult {
             Err(e) => self.error = self.error.or(Some(e)),
         }
     }
+}
 
-    fn rate(&mut self, from: Option<Tick>, to: Tick, count: u64, depth: u64) {
-        let nanos = from.map_or(0, |from| to.nanos_since(from));
-        if self.error.is_none() && self.short == 0 && self.completed == count && nanos > 0 {
-            self.iops = Some((count - depth) as f64 * 1e9 / nanos as f64);
+/// The part of a burst in which the depth is kept: (instant, completions by then) at its two ends.
+#[derive(Default)]
+struct Window {
+    from: Option<(Tick, u64)>,
+    to: Option<(Tick, u64)>,
+}
+
+impl Window {
+    fn pass(&mut self, now: Tick, completed: u64, depth: u64, left: u64) {
+        if self.from.is_none() && completed >= depth {
+            self.from = Some((now, completed));
         }
+        if self.to.is_none() && left == 0 {
+            self.to = Some((now, completed));
+        }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let ((from, before), (to, after)) = self.from.zip(self.to)?;
+        let nanos = to.nanos_since(from);
+        (nanos > 0 && after > before).then(|| (after - before) as f64 * 1e9 / nanos as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(micros: u64) -> Tick {
+        Tick::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn a_slow_last_read_does_not_count_for_the_whole_burst() {
+        let mut window = Window::default();
+        for done in 1..=48u64 {
+            let end = if done == 48 { at(1_000_000) } else { at(done * 25) };
+            window.pass(end, done, 4, 44u64.saturating_sub(done));
+        }
+        // 40 completions, one each 25 us.
+        assert_eq!(window.rate().map(f64::round), Some(40_000.0));
+    }
+
+    #[test]
+    fn completions_of_one_batch_are_on_one_side() {
+        let mut window = Window::default();
+        for batch in 1..=12u64 {
+            window.pass(at(batch * 100), batch * 4, 4, 44u64.saturating_sub(batch * 4));
+        }
+        assert_eq!(window.rate().map(f64::round), Some(40_000.0));
+    }
+
+    #[test]
+    fn a_burst_that_never_kept_its_depth_has_no_rate() {
+        let mut window = Window::default();
+        window.pass(at(100), 4, 4, 0);
+        assert_eq!(window.rate(), None);
     }
 }

@@ -37,15 +37,29 @@ impl Op {
 }
 
 /// Start of the oldest unfinished operation of each kind, 0 when there is none. A lane stores it *before* the system
-/// call, so that an operation that never returns is seen.
+/// call, so that an operation that never returns is seen. Both lanes of a target open things, so each has a cell of its own
+/// for that: one that is done must not hide the other that is stuck.
 #[derive(Debug, Default)]
-pub struct Inflight([AtomicU64; Op::ALL.len()]);
+pub struct Inflight([AtomicU64; Op::ALL.len() + 1]);
+
+/// The reading lane's cell for [`Op::Open`].
+const OPEN_BY_READER: usize = Op::ALL.len();
 
 impl Inflight {
     /// `op` is out since `since`.
     #[inline]
     pub fn begin(&self, op: Op, since: Tick) {
         self.0[op as usize].store(since.nanos().max(1), Relaxed);
+    }
+
+    /// The reading lane is opening something since `since`.
+    pub fn begin_open_by_reader(&self, since: Tick) {
+        self.0[OPEN_BY_READER].store(since.nanos().max(1), Relaxed);
+    }
+
+    /// The reading lane is opening nothing any more.
+    pub fn end_open_by_reader(&self) {
+        self.0[OPEN_BY_READER].store(0, Relaxed);
     }
 
     /// No `op` is out.
@@ -56,18 +70,15 @@ impl Inflight {
 
     /// How long the oldest unfinished `op` has been out, zero when there is none.
     pub fn age(&self, op: Op, now: Tick) -> Duration {
-        match self.0[op as usize].load(Relaxed) {
-            0 => Duration::ZERO,
-            since => now.since(Tick::from_nanos(since)),
-        }
+        self.since(op).map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// When the oldest unfinished `op` went out, `None` when there is none.
     pub fn since(&self, op: Op) -> Option<Tick> {
-        match self.0[op as usize].load(Relaxed) {
-            0 => None,
-            since => Some(Tick::from_nanos(since)),
-        }
+        let cell =
+            |at: usize| Some(self.0[at].load(Relaxed)).filter(|since| *since != 0).map(Tick::from_nanos);
+        let other = if op == Op::Open { cell(OPEN_BY_READER) } else { None };
+        cell(op as usize).into_iter().chain(other).min()
     }
 }
 
@@ -85,5 +96,19 @@ mod tests {
         assert_eq!(inflight.age(Op::Read, at(100)), Duration::ZERO);
         inflight.end(Op::Sync);
         assert_eq!(inflight.since(Op::Sync), None);
+    }
+
+    #[test]
+    fn a_lane_that_has_opened_does_not_hide_one_that_is_stuck() {
+        let inflight = Inflight::default();
+        let at = |n| Tick::from_nanos(n);
+        inflight.begin(Op::Open, at(40));
+        inflight.begin_open_by_reader(at(50));
+        assert_eq!(inflight.since(Op::Open), Some(at(40)));
+        inflight.end_open_by_reader();
+        assert_eq!(inflight.since(Op::Open), Some(at(40)));
+        inflight.begin_open_by_reader(at(60));
+        inflight.end(Op::Open);
+        assert_eq!(inflight.since(Op::Open), Some(at(60)));
     }
 }

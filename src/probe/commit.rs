@@ -94,6 +94,11 @@ impl CommitProbe {
         Ok(probe)
     }
 
+    /// The file's head as it was when it was opened.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
     /// Whether the writes bypass the page cache.
     pub fn direct(&self) -> Direct {
         self.direct
@@ -107,6 +112,7 @@ impl CommitProbe {
     /// One run. The caller stamps its end.
     pub fn run(&mut self, planned: Tick, now: Tick, inflight: &Inflight, heart: &Heartbeat) -> Outcome {
         let mut outcome = Outcome::begin(Probe::Commit, planned, now);
+        outcome.commits.reserve_exact(self.records.len());
         if let Err(e) = self.prepare(inflight, &mut outcome.cost) {
             outcome.result =
                 Err(failure(Stage::Write, "cannot read the page that the commit will write to", e));

@@ -1,16 +1,17 @@
-//! Tells a slow disk from a daemon that was stopped, frozen or starved: a ticker beats ten times a second, and a beat that
-//! comes late says that nobody here ran, whatever the disk did.
+//! Tells a slow disk from a daemon that was stopped, frozen or starved: a ticker beats forty times a second, and a beat that
+//! comes late says that nobody here ran, whatever the disk did. Stops shorter than [`LATE`] are not told from the disk's time.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use super::{Fault, Finding, Invalid, Outcome};
 use crate::clock::Tick;
 
 /// Time between two beats.
-pub const PERIOD: Duration = Duration::from_millis(100);
-/// A silence longer than this is a gap.
-const LATE: Duration = Duration::from_millis(300);
+pub const PERIOD: Duration = Duration::from_millis(25);
+/// A silence longer than this is a gap. The gap begins when the beat was due: before that nobody was missed.
+const LATE: Duration = Duration::from_millis(75);
 
 /// When the ticker last ran, and its latest gap.
 #[derive(Debug)]
@@ -30,12 +31,14 @@ impl Heartbeat {
 
     /// The ticker ran.
     pub fn beat(&self, now: Tick) {
-        let last = Tick::from_nanos(self.last.swap(now.nanos(), Relaxed));
+        let last = Tick::from_nanos(self.last.load(Relaxed));
         if now.since(last) > LATE {
+            self.gap_from.store((last + PERIOD).nanos(), Relaxed);
             self.gap_to.store(now.nanos(), Relaxed);
-            self.gap_from.store(last.nanos(), Relaxed);
             self.gaps.fetch_add(1, Relaxed);
         }
+        // Last: a lane that wakes up beside us must find the gap in one place or the other.
+        self.last.store(now.nanos(), Release);
     }
 
     /// How often the ticker was late.
@@ -46,10 +49,10 @@ impl Heartbeat {
     /// How much of `from` to `to` (which is now, or just before) lies in a gap: the latest one, or one that the ticker had no
     /// time to notice yet.
     pub fn silent(&self, from: Tick, to: Tick) -> Duration {
-        let last = Tick::from_nanos(self.last.load(Relaxed));
+        let last = Tick::from_nanos(self.last.load(Acquire));
         let known =
             Tick::from_nanos(self.gap_from.load(Relaxed))..Tick::from_nanos(self.gap_to.load(Relaxed));
-        let fresh = if to.since(last) > LATE { last..to } else { to..to };
+        let fresh = if to.since(last) > LATE { last + PERIOD..to } else { to..to };
         [known, fresh].iter().map(|gap| gap.end.min(to).since(gap.start.max(from))).sum()
     }
 }
@@ -86,13 +89,13 @@ mod tests {
     #[test]
     fn a_late_beat_is_a_gap_and_only_its_overlap_counts() {
         let heart = Heartbeat::new(at(1000));
-        heart.beat(at(1100));
-        assert_eq!(heart.silent(at(1000), at(1200)), Duration::ZERO);
+        heart.beat(at(1025));
+        assert_eq!(heart.silent(at(1000), at(1060)), Duration::ZERO);
         // Stopped until 5 s; the lane is back before the ticker.
-        assert_eq!(heart.silent(at(1050), at(5000)), Duration::from_millis(3900));
+        assert_eq!(heart.silent(at(1050), at(5000)), Duration::from_millis(3950));
         heart.beat(at(5001));
         assert_eq!(heart.gaps(), 1);
-        assert_eq!(heart.silent(at(1050), at(5002)), Duration::from_millis(3901));
+        assert_eq!(heart.silent(at(1050), at(5002)), Duration::from_millis(3951));
         assert_eq!(heart.silent(at(5002), at(5003)), Duration::ZERO);
     }
 

@@ -189,6 +189,10 @@ fn standing(dir: &Dir, path: &Path) -> Result<Standing, Trouble> {
         Ok(_) => Err(not_ours(path, "its CACHEDIR.TAG is another's")),
         Err(Errno::ENOENT) => {
             let names = dir.names().map_err(fail)?;
+            // Another process of ours has marked it between two calls of ours.
+            if names.iter().any(|name| name == TAG_NAME) {
+                return standing(dir, path);
+            }
             let left_by_us =
                 |name: &str| [LOCK_NAME, NEW_TAG].contains(&name) && foreign(dir, name).is_none();
             match names.iter().all(|name| left_by_us(name)) {

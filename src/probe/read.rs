@@ -72,7 +72,7 @@ impl ReadProbe {
             }
         }
         if outcome.result.is_ok() {
-            self.at_depth(&mut outcome, &mut checked, inflight);
+            self.at_depth(&mut outcome, &mut checked, inflight, heart);
         }
         self.judge(&checked, &mut outcome);
         outcome.judge_starved();
@@ -115,8 +115,15 @@ impl ReadProbe {
         true
     }
 
-    fn at_depth(&mut self, outcome: &mut Outcome, checked: &mut Checked, inflight: &Inflight) {
+    fn at_depth(
+        &mut self,
+        outcome: &mut Outcome,
+        checked: &mut Checked,
+        inflight: &Inflight,
+        heart: &Heartbeat,
+    ) {
         let (expect, random) = (self.expect, &mut self.random);
+        self.wait.since_last();
         let result = self.burst.run(
             &mut *self.engine,
             AT_DEPTH,
@@ -127,7 +134,14 @@ impl ReadProbe {
         outcome.retries += result.retries;
         outcome.cost.reads += result.completed;
         outcome.cost.read_bytes += (result.completed - result.short) * BLOCK as u64;
-        outcome.burst = result.iops.map(|iops| Burst { block_size: BLOCK as u32, depth: DEPTH, iops });
+        // Of the time from its first submit to its last completion, as of a single read's.
+        let waited = self.wait.since_last();
+        let ours = starved(result.to.nanos_since(result.from), waited, heart.silent(result.from, result.to));
+        if ours {
+            outcome.count_invalid(Invalid::Starved);
+        }
+        outcome.burst =
+            result.iops.filter(|_| !ours).map(|iops| Burst { block_size: BLOCK as u32, depth: DEPTH, iops });
         for _ in 0..result.short {
             outcome.count_invalid(Invalid::ShortIo);
         }

@@ -29,6 +29,8 @@ struct Entry {
     windows: Vec<Windows>,
     /// The same, for what a page shows since the start.
     ever: Vec<Option<Histogram<u32>>>,
+    /// Probes that are in no snapshot.
+    off: Vec<Probe>,
     /// What the last snapshot saw, while it is still true.
     published: Option<Arc<TargetView>>,
 }
@@ -74,6 +76,16 @@ impl Book {
     pub fn set_state(&mut self, id: TargetId, state: State) {
         let Some(entry) = self.touch(id) else { return };
         entry.view.state = Some(state);
+    }
+
+    /// Whether a probe of the plan is off, because it cannot be there (a block device has no commits): it is in no snapshot. What was
+    /// counted for it stays in the books.
+    pub fn set_off(&mut self, id: TargetId, probe: Probe, off: bool) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.off.retain(|p| *p != probe);
+        if off {
+            entry.off.push(probe);
+        }
     }
 
     /// How much of a probe's file is written, in bytes.
@@ -205,7 +217,7 @@ impl Entry {
             device_changes: 0,
             lane_panics: 0,
         };
-        Self { id, view, windows, ever, published: None }
+        Self { id, view, windows, ever, off: Vec::new(), published: None }
     }
 
     fn probe(&mut self, probe: Probe) -> Option<&mut ProbeView> {
@@ -261,7 +273,10 @@ impl Entry {
         for (series, ever) in self.view.series.iter_mut().zip(&self.ever) {
             series.ever = ever.as_ref().and_then(since_start);
         }
-        let view = Arc::new(self.view.clone());
+        let mut view = self.view.clone();
+        view.probes.retain(|p| !self.off.contains(&p.probe));
+        view.series.retain(|s| !self.off.contains(&s.timed.probe()));
+        let view = Arc::new(view);
         self.published = Some(Arc::clone(&view));
         view
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::io::{EngineKind, Inflight};
+use crate::clock::Tick;
+use crate::io::{EngineKind, Inflight, Op};
 use crate::probe::Probe;
 
 /// A target as configured; known when it is added, fixed for its life.
@@ -30,6 +31,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// An operation of a probe that is out for longer than the threshold. A layout is not one: it may take long.
+    pub fn overdue_op(&self, now: Tick) -> Option<Op> {
+        let late = |op: &&Op| **op != Op::Layout && self.inflight.age(**op, now) > self.overdue;
+        Op::ALL.iter().find(late).copied()
+    }
+
     /// A plan without probes and labels: overdue after 10 s, a sync apart, the `overwrite` profile.
     pub fn new(name: impl Into<String>, path: impl Into<String>, inflight: Arc<Inflight>) -> Self {
         Self {

@@ -174,7 +174,11 @@ fn a_state_that_cannot_be_probed_is_down() {
     let mut one = One::new();
     one.book.set_state(one.id, State::NoSpace);
     one.enter(&good(Probe::Commit, 0));
+    let no_room = Failure { stage: Stage::Layout, errno: Errno::ENOSPC, message: String::new() };
+    one.book.fail(one.id, Probe::Read, &no_room);
     assert_eq!(one.view(0).up(at(0)), Some(true), "commits still run");
+    one.book.fail(one.id, Probe::Commit, &no_room);
+    assert_eq!(one.view(0).up(at(0)), Some(false), "nothing runs");
 }
 
 #[test]

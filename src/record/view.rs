@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::facts::{Facts, Plan};
 use crate::clock::Tick;
-use crate::io::{Inflight, Op};
+use crate::io::Inflight;
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
 use crate::stats::{Buckets, Summary};
 use crate::sys::Errno;
@@ -28,6 +28,14 @@ pub enum Timed {
 }
 
 impl Timed {
+    /// The probe that times it.
+    pub const fn probe(self) -> Probe {
+        match self {
+            Self::Commit | Self::Write | Self::Sync => Probe::Commit,
+            Self::Read => Probe::Read,
+        }
+    }
+
     /// As metric label.
     pub const fn label(self) -> &'static str {
         match self {
@@ -170,6 +178,11 @@ impl ProbeView {
         self.layout.is_some_and(|(done, total)| done < total)
     }
 
+    /// Whether its file could not be made for want of room: its slots are skipped, and that is no failed run.
+    fn has_no_room(&self) -> bool {
+        self.failure.as_ref().is_some_and(|f| (f.stage, f.errno) == (Stage::Layout, Errno::ENOSPC))
+    }
+
     /// Whether the last run (or the layout after it) was good; `None` before the first.
     pub fn last_good(&self) -> Option<bool> {
         (self.failure.is_some() || self.good > 0).then_some(self.failure.is_none())
@@ -207,16 +220,17 @@ impl TargetView {
         Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
     }
 
-    /// Whether an operation of a probe is out for longer than the target's threshold. A layout is not one: it may take long.
+    /// Whether an operation of a probe is out for longer than the target's threshold.
     pub fn overdue(&self, now: Tick) -> bool {
-        Op::ALL.iter().any(|op| *op != Op::Layout && self.inflight().age(*op, now) > self.plan.overdue)
+        self.plan.overdue_op(now).is_some()
     }
 
     /// Whether the last run of each probe was good and nothing is overdue. A probe that is laying out counts as good,
-    /// and so does one that had no run yet beside one that had. A state in which nothing can be probed is down.
+    /// and so do, beside one that had a good run, one that had none yet and one that has no room for its file. A state in which nothing can be probed is down.
     /// `None` before there is anything to judge by.
     pub fn up(&self, now: Tick) -> Option<bool> {
-        let results = || self.probes.iter().filter(|p| !p.laying_out()).filter_map(ProbeView::last_good);
+        let judged = || self.probes.iter().filter(|p| !p.laying_out() && !p.has_no_room());
+        let results = || judged().filter_map(ProbeView::last_good);
         let cannot = match self.state {
             Some(State::Stalled | State::ReadOnly | State::Gone | State::Permission | State::Unsupported) => {
                 true
@@ -228,6 +242,7 @@ impl TargetView {
             return Some(false);
         }
         let known = self.probes.iter().any(|p| p.last_good().is_some());
-        known.then(|| results().all(|good| good))
+        let hopeless = self.probes.iter().all(ProbeView::has_no_room);
+        known.then(|| !hopeless && results().all(|good| good))
     }
 }

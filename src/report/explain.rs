@@ -244,9 +244,7 @@ fn begin(file: &File, until: u64, which: &str) -> String {
         File::NoRoom(why) => format!("none now: {}", plain(why)),
         File::Lay(size) | File::Wished(size) => {
             let seconds = until.div_ceil(RATE.get());
-            format!(
-                "begin about {seconds} s after the start, when the {which} file of {size} is laid out, at {RATE}/s"
-            )
+            format!("begin about {seconds} s after the start, when the {which} file of {size} is written")
         }
     }
 }

@@ -197,24 +197,23 @@ impl Planner {
     fn pass_slots(&mut self, now: Tick, decision: &mut Decision) {
         for (id, task) in &mut self.tasks {
             let (When::Every(interval), Some((slot, at))) = (task.when, task.next) else { continue };
+            if at > now {
+                continue;
+            }
             let current = slot_of(now, interval, self.epoch);
             // A held slot is given up at its instant, any other only at its end.
-            let passed = if task.hold.is_some() && at <= now {
-                current + 1 - slot
-            } else {
-                current.saturating_sub(slot)
-            };
+            let passed = if task.hold.is_some() { current + 1 - slot } else { current.saturating_sub(slot) };
             let blocked = self.lanes.contains_key(&task.lane)
                 || task.devices.iter().any(|device| self.claims.contains_key(device));
             // An instant just before the slot's end is as good as any: a timer's delay does not lose it.
             let just_late = passed == 1 && !blocked && now.since(at) <= interval / 10;
-            if passed == 0 || at > now || (just_late && task.hold.is_none()) {
+            if passed == 0 || (just_late && task.hold.is_none()) {
                 continue;
             }
             match task.hold {
                 Some(reason) => decision.skipped.push((*id, reason, passed)),
                 None if self.lanes.contains_key(&task.lane) => decision.missed.push((*id, passed)),
-                None if passed == 1 && task.devices.iter().any(|d| self.claims.contains_key(d)) => {
+                None if task.devices.iter().any(|d| self.claims.contains_key(d)) => {
                     decision.skipped.push((*id, DEVICE_BUSY, passed));
                 }
                 None => decision.missed.push((*id, passed)),

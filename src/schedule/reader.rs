@@ -43,6 +43,11 @@ impl OpenedReads {
         }
     }
 
+    /// Whether parts of the read file were never written.
+    pub fn unwritten(&self) -> bool {
+        self.findings.iter().any(|f| f.fault == Fault::Unwritten && f.verdict == Verdict::Holds)
+    }
+
     /// Whether reads bypass the kernel's cache: `true`, `false` where it refuses direct I/O, `bypassed` where it takes
     /// direct I/O and serves its cache all the same.
     pub fn direct_label(&self) -> &'static str {
@@ -94,10 +99,10 @@ impl Reader {
     }
 
     fn opened(&mut self, open: impl FnOnce(&mut Self) -> Result<OpenedReads, Trouble>) -> Report {
+        self.context.inflight.begin_open_by_reader(clock::now());
         self.open = None;
-        self.context.inflight.begin(Op::Open, clock::now());
         let opened = open(self);
-        self.context.inflight.end(Op::Open);
+        self.context.inflight.end_open_by_reader();
         match opened {
             Ok(opened) => Report::Opened(Box::new(opened)),
             Err(trouble) => Report::Failed(trouble),

@@ -7,7 +7,7 @@ use super::lane::{CommitSpec, Context, Job, Lane, Report, Worker};
 use crate::clock;
 use crate::io::{Durability, Op};
 use crate::probe::commit::{COMMITS, CommitProbe};
-use crate::probe::home::Home;
+use crate::probe::home::{self, Home};
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
 use crate::probe::truth::{self, Total, Underneath};
 use crate::probe::{Cost, Failure, Outcome, Stage, State, Trouble};
@@ -76,25 +76,47 @@ impl Writer {
         Self { context, random, target: None, home: None, layout: None, commits: None, suspect: false }
     }
 
+    /// Looks at everything anew, and keeps what is as it was: the lock, the open commit file, a layout in progress.
     fn prepare(&mut self) -> Result<Prepared, Trouble> {
-        (self.commits, self.layout, self.home) = (None, None, None);
         self.context.inflight.begin(Op::Open, clock::now());
-        let found = self.find();
+        let prepared = self.look();
+        if prepared.is_err() {
+            (self.commits, self.layout, self.home) = (None, None, None);
+        }
         self.context.inflight.end(Op::Open);
-        let (target, place) = found?;
+        prepared
+    }
+
+    fn look(&mut self) -> Result<Prepared, Trouble> {
+        let (target, place) = self.find()?;
         let Some(place) = place else {
+            (self.commits, self.layout, self.home) = (None, None, None);
             return Ok(Prepared { target, home: None, note: None, commits: None, reads: None });
         };
-        let home = Home::open(&place.dir, &self.context.inflight, clock::now())?;
+        let home = match self.home.take().filter(|home| is_at(home, &place.dir)) {
+            Some(home) => home,
+            None => {
+                // Closed first: the lock may be our own.
+                (self.commits, self.layout) = (None, None);
+                let home = Home::open(&place.dir, &self.context.inflight, clock::now())?;
+                self.context.inflight.begin(Op::Open, clock::now());
+                home
+            }
+        };
         let spec = self.context.spec.clone();
-        self.context.inflight.begin(Op::Open, clock::now());
         let commits = spec.commit.map(|commit| self.look_at_commits(&home, commit));
         let wish = |size| Wish { size, reserve: spec.reserve };
-        let reads = spec.read.map(|read| state(layout::look(&home, Role::Reads, wish(read.file_size))));
-        self.context.inflight.end(Op::Open);
+        let reads = spec.read.map(|read| match self.laying(Role::Reads) {
+            true => FileState::Lay,
+            false => state(layout::look(&home, Role::Reads, wish(read.file_size))),
+        });
         let path = home.path().to_owned();
         (self.home, self.target) = (Some(home), Some(target.clone()));
         Ok(Prepared { target, home: Some(path), note: place.note, commits, reads })
+    }
+
+    fn laying(&self, role: Role) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.role() == role)
     }
 
     fn find(&self) -> Result<(Target, Option<target::Place>), Trouble> {
@@ -110,9 +132,15 @@ impl Writer {
     }
 
     fn look_at_commits(&mut self, home: &Home, spec: CommitSpec) -> FileState {
+        if self.laying(Role::Commits) {
+            return FileState::Lay;
+        }
         let wish = Wish { size: spec.file_size, reserve: self.context.spec.reserve };
         match layout::look(home, Role::Commits, wish) {
             Ok(Found::Ready(_)) if self.suspect => FileState::Lay,
+            Ok(Found::Ready(head)) if self.commits.as_ref().is_some_and(|open| open.head() == head) => {
+                FileState::Ready(head)
+            }
             Ok(Found::Ready(head)) => match self.open_commits(home, head, spec) {
                 Ok(()) => FileState::Ready(head),
                 Err(trouble) => FileState::Trouble(trouble),
@@ -140,7 +168,13 @@ impl Writer {
             Some(going_on) => going_on,
             None => {
                 let wish = Wish { size: size.ok_or_else(not_here)?, reserve: spec.reserve };
-                Layout::begin(home, role, wish, self.random.fork())?
+                self.context.inflight.begin(Op::Layout, clock::now());
+                if role == Role::Commits {
+                    self.commits = None;
+                }
+                let begun = Layout::begin(home, role, wish, self.random.fork());
+                self.context.inflight.end(Op::Layout);
+                begun?
             }
         };
         let mut cost = Cost::default();
@@ -151,7 +185,9 @@ impl Writer {
             }
             Progress::Done(head, extents) => {
                 if let (Role::Commits, Some(commit), Some(home)) = (role, spec.commit, self.home.take()) {
+                    self.context.inflight.begin(Op::Open, clock::now());
                     let opened = self.open_commits(&home, head, commit);
+                    self.context.inflight.end(Op::Open);
                     self.home = Some(home);
                     opened?;
                 }
@@ -174,12 +210,16 @@ impl Writer {
         self.after(outcome)
     }
 
-    /// What a failed run leaves behind: after a failed sync nothing of the file is to be trusted, and after any failure it
+    /// What a failed run leaves behind: after a failed sync, or a failed write that was to be durable, nothing of the file is to be trusted, and after any failure it
     /// is opened anew.
     fn after(&mut self, outcome: Outcome) -> Report {
         if let Err(failure) = &outcome.result {
-            self.suspect |= failure.stage == Stage::Sync;
+            let durable_write =
+                self.commits.as_ref().is_some_and(|c| c.durability() == Durability::WriteThrough);
+            self.suspect |= failure.stage == Stage::Sync || (durable_write && failure.stage == Stage::Write);
+            self.context.inflight.begin(Op::Open, clock::now());
             self.commits = None;
+            self.context.inflight.end(Op::Open);
         }
         Report::Ran(Box::new(outcome))
     }
@@ -199,9 +239,18 @@ impl Writer {
     }
 }
 
-/// The counters of all leaves; `None` when one cannot be had.
+/// Whether our directory is still the one below `parent`, by device and inode: not removed, replaced, or hidden by a mount.
+fn is_at(home: &Home, parent: &Path) -> bool {
+    let there = Dir::open(parent).and_then(|dir| dir.subdirectory(home::NAME)).and_then(|dir| dir.identity());
+    there.is_ok_and(|there| home.dir().identity() == Ok(there))
+}
+
+/// The counters of all leaves; `None` when one cannot be had or stands still by the administrator's will.
 pub(super) fn totals(target: Option<&Target>, context: &Context) -> Option<Total> {
     let leaves = &target?.leaves;
+    if leaves.iter().any(|leaf| leaf.settings.iostats == Some(false)) {
+        return None;
+    }
     let all: Result<Vec<_>, _> = leaves.iter().map(|leaf| target::counters(leaf, &context.roots)).collect();
     Total::of(&all.ok()?)
 }

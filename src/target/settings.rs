@@ -19,6 +19,8 @@ pub struct Settings {
     pub fua: Option<bool>,
     /// Whether it is a spinning disk, or says so.
     pub rotational: Option<bool>,
+    /// Whether the kernel counts what the disk does.
+    pub iostats: Option<bool>,
     /// After how many milliseconds the kernel gives a request up.
     pub io_timeout: Option<u64>,
     /// The smallest unit that can be addressed.
@@ -45,6 +47,7 @@ impl Settings {
             write_cache: text(&queue.join("write_cache")),
             fua: switch("fua"),
             rotational: switch("rotational"),
+            iostats: switch("iostats"),
             io_timeout: number("io_timeout"),
             logical_block_size: number("logical_block_size").map(Bytes::new),
             physical_block_size: number("physical_block_size").map(Bytes::new),

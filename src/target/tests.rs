@@ -61,6 +61,7 @@ fn a_partition_of_a_scsi_disk() {
             write_cache: Some("write back".into()),
             fua: Some(false),
             rotational: Some(false),
+            iostats: None,
             io_timeout: Some(30_000),
             logical_block_size: Some(Bytes::new(512)),
             physical_block_size: None,

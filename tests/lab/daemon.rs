@@ -8,6 +8,7 @@ use super::scratch::Scratch;
 use super::wait::eventually_within;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,7 @@ impl Running {
         let file = fs::File::create(&log).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         dies_with_us(&mut command);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let child = spawn(&mut command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let mut server = Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), log, scratch };
         eventually_within(Duration::from_secs(60), "the server answers /-/healthy", || {
             if let Some(status) = server.child.try_wait().unwrap() {
@@ -191,10 +192,25 @@ pub fn free_port() -> u16 {
     panic!("no free port between 20000 and 30000");
 }
 
-/// The binary at a place that every user can reach; the build's own directory may be root's alone.
+/// A fork in another thread may hold a fresh copy of the program open for writing until its own exec: `ETXTBSY` passes.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match command.spawn() {
+            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The binary at a place that every user can reach (the build's own directory may be root's alone): a second name for it, or
+/// a copy where that cannot be.
 fn public_copy(scratch: &Scratch) -> PathBuf {
     let place = scratch.path().join("diskcanary");
-    fs::copy(env!("CARGO_BIN_EXE_diskcanary"), &place).unwrap();
+    let program = env!("CARGO_BIN_EXE_diskcanary");
+    fs::hard_link(program, &place).or_else(|_| fs::copy(program, &place).map(drop)).unwrap();
     fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
     place
 }

@@ -75,7 +75,9 @@ pub use blktrace::{BlockTrace, Request};
 pub use cgroup::{Blkio, Devices, Direction, Freezer};
 pub use chromium::Chromium;
 pub use command::{output_within, run, run_as, try_run};
-pub use confine::{as_nobody_with_memlock, as_user, deny_io_uring, dies_with_us, in_cgroup};
+pub use confine::{
+    as_nobody_with_memlock, as_user, deny_io_uring, dies_with_us, first_on_the_cpu, in_cgroup,
+};
 pub use daemon::{Daemon, Running, free_port};
 pub use direct::{Aligned, open_direct};
 pub use fuse::FuseDisk;
@@ -90,5 +92,5 @@ pub use prometheus::{
 };
 pub use rules::{Count, Hang, Op};
 pub use scratch::{Scratch, checksum};
-pub use strace::{Call, Strace};
+pub use strace::{Call, Strace, StraceLog};
 pub use wait::{eventually, eventually_within, within};

@@ -22,10 +22,36 @@ pub struct Call {
     pub arguments: String,
     /// What it returned; -1 on an error.
     pub result: i64,
+    /// The file of the descriptor that it returned.
+    pub file: Option<String>,
     /// The error's name, such as `ENOSPC`.
     pub errno: Option<String>,
     /// How long it took, in seconds.
     pub seconds: f64,
+}
+
+/// What strace writes about a command that was wrapped in it.
+#[derive(Debug)]
+pub struct StraceLog {
+    log: PathBuf,
+    _scratch: Scratch,
+}
+
+impl StraceLog {
+    /// Changes the command so that it runs under strace from its start. The child's process id is the command's own:
+    /// signals reach it, not strace, which ends with it.
+    pub fn of(wrapped: &mut Command, calls: &str) -> Self {
+        let (mut command, log, scratch) = strace(calls);
+        command.arg("-D");
+        wrap(&mut command, wrapped);
+        *wrapped = command;
+        Self { log, _scratch: scratch }
+    }
+
+    /// The calls seen so far, in the order of their ends.
+    pub fn calls(&self) -> Vec<Call> {
+        parse(&fs::read_to_string(&self.log).unwrap())
+    }
 }
 
 /// A strace that is attached to a process.
@@ -56,13 +82,7 @@ impl Strace {
     /// Runs the command under strace to its end: the calls, and what it printed.
     pub fn of(program: &Command, calls: &str) -> (Vec<Call>, std::process::Output) {
         let (mut command, log, _scratch) = strace(calls);
-        command.arg("--").arg(program.get_program()).args(program.get_args());
-        for (name, value) in program.get_envs() {
-            command.env(name, value.unwrap_or_default());
-        }
-        if let Some(directory) = program.get_current_dir() {
-            command.current_dir(directory);
-        }
+        wrap(&mut command, program);
         let output = command.output().unwrap();
         (parse(&fs::read_to_string(&log).unwrap_or_default()), output)
     }
@@ -89,6 +109,19 @@ fn strace(calls: &str) -> (Command, PathBuf, Scratch) {
     command.args(["-f", "-q", "-ttt", "-T", "-y", "-s", "64", "-e", "signal=none"]);
     command.arg("-e").arg(format!("trace={calls}")).arg("-o").arg(&log);
     (command, log, scratch)
+}
+
+fn wrap(strace: &mut Command, program: &Command) {
+    strace.arg("--").arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => strace.env(name, value),
+            None => strace.env_remove(name),
+        };
+    }
+    if let Some(directory) = program.get_current_dir() {
+        strace.current_dir(directory);
+    }
 }
 
 fn threads(pid: u32) -> Vec<String> {
@@ -133,6 +166,7 @@ fn finish(thread: u32, began: f64, name: &str, tail: &str) -> Option<Call> {
     let (arguments, outcome) = tail.rsplit_once(" = ")?;
     let arguments = arguments.trim_end().strip_suffix(')')?.to_owned();
     let (outcome, seconds) = outcome.rsplit_once('<')?;
+    let file = outcome.split_once('<').map(|(_, file)| file.trim_end().trim_end_matches('>').to_owned());
     let mut words = outcome.split_whitespace();
     let number = words.next()?.split('<').next()?;
     let result = match number.strip_prefix("0x") {
@@ -141,5 +175,5 @@ fn finish(thread: u32, began: f64, name: &str, tail: &str) -> Option<Call> {
     };
     let errno = words.next().filter(|word| word.starts_with('E')).map(str::to_owned);
     let seconds = seconds.trim_end_matches('>').parse().ok()?;
-    Some(Call { thread, began, name: name.to_owned(), arguments, result, errno, seconds })
+    Some(Call { thread, began, name: name.to_owned(), arguments, result, file, errno, seconds })
 }

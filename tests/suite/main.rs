@@ -9,19 +9,30 @@
 #[path = "../lab/mod.rs"]
 mod lab;
 
+mod agreement;
 mod bad_days_config;
 mod bad_days_databases;
 mod bad_days_engines;
 mod bad_days_file_systems;
 mod bad_days_home;
+mod bad_days_memory;
 mod bad_days_paths;
 mod bad_days_read_only;
 mod bad_days_space;
+mod cadence;
+mod faults;
+mod first_light;
+mod hangs;
 mod lab_children;
 mod lab_cleanup;
 mod lab_disks;
 mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
+mod once;
+mod profiles;
+mod safety;
+mod starvation;
 mod targets;
 mod truths;
+mod watch;

@@ -75,6 +75,20 @@ fn one_cut_off_while_it_was_made_is_taken_up() {
 }
 
 #[test]
+fn of_many_that_start_at_once_one_gets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..8).map(|_| scope.spawn(|| open(at))).collect();
+        started.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().filter(|home| home.is_ok()).count(), 1, "{all:?}");
+    for refused in all.iter().filter_map(|home| home.as_ref().err()) {
+        assert_eq!(refused.failure.errno, Errno::EBUSY, "{refused:?}");
+    }
+}
+
+#[test]
 fn the_tag_of_another_program_marks_nothing_as_ours() {
     let signature = TAG.lines().next().unwrap();
     for text in [

@@ -36,9 +36,9 @@ data: /srv/data
   disk     ext4 on vda1
   files    /srv/data/.diskcanary: 1088MiB will be written there once; then 30GiB stay free
   commits  3 back to back each 2s, profile overwrite: 4KiB overwritten at random places, past the page cache, then fdatasync
-           begin about 1 s after the start, when the commit file of 64MiB is laid out, at 64MiB/s
+           begin about 1 s after the start, when the commit file of 64MiB is written
   reads    16 at depth 1, then 48 at depth 4, each 30s: 4KiB at random places past the page cache, engine auto, wait sleep
-           begin about 17 s after the start, when the read file of 1GiB is laid out, at 64MiB/s
+           begin about 17 s after the start, when the read file of 1GiB is written
   a day    129,600 commits, 506.2MiB written, 184,320 reads, 720MiB read
   series   1,120 once it has run for an hour
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::probe::{Outcome, Verdict};
+use crate::probe::{Invalid, Outcome, Verdict};
 use crate::report::figures::{count, duration};
 use crate::report::plain;
 use crate::report::summary::{self, Bursts, Commits, Figures};
@@ -148,7 +148,19 @@ fn truth(text: &mut String, runs: &[&Outcome]) {
         let _ = writeln!(text, "\nChecked and fine: {}", fine.join(", "));
     }
     for (probe, reason, n) in summary::invalid(runs) {
-        let _ = writeln!(text, "Left out of the {probe} figures: {} operations ({reason})", count(n));
+        let _ = writeln!(text, "Left out of the {probe} figures: {} ({reason}: {})", count(n), why(reason));
+    }
+}
+
+/// Why an operation says nothing of the disk, and what would help.
+fn why(reason: Invalid) -> &'static str {
+    match reason {
+        Invalid::Starved => {
+            "we waited for a CPU then, so their time is not the disk's; try again when the machine is less busy"
+        }
+        Invalid::ShortIo => "fewer bytes moved than asked for",
+        Invalid::Corruption => "the bytes read are not those written",
+        Invalid::Clock => "the clock did not move",
     }
 }
 

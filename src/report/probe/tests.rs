@@ -105,7 +105,10 @@ fn a_fault_that_held_once_is_told_though_it_passed() {
     let text = table(&subject(), &[], &runs);
     assert!(text.contains("Not to be trusted:\n  cached (read): a misaligned read succeeded\n"), "{text}");
     assert!(text.contains("Could not be checked:\n  unwritten (read): no FIEMAP\n"), "{text}");
-    assert!(text.contains("Left out of the read figures: 1 operations (short_io)\n"), "{text}");
+    assert!(
+        text.contains("Left out of the read figures: 1 (short_io: fewer bytes moved than asked for)\n"),
+        "{text}"
+    );
     assert!(!text.contains("Checked and fine"), "{text}");
     let document: Value = serde_json::from_str(&json(&subject(), &[], &runs)).unwrap();
     assert_eq!(document["findings"][1]["fault"], "cached");

@@ -1,0 +1,137 @@
+//! What each commit profile does to a disk: its system calls, the requests that reach the disk, and what a day of it writes.
+//!
+//! ```text
+//! cargo bench --bench profiles -- --output docs/data/profiles.jsonl
+//! BLESS=1 cargo test --test performance
+//! ```
+//!
+//! Needs root, tracefs, strace, mkfs.ext4 and mkfs.xfs. It starts the real binary on loop devices of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a bench that cannot run says so and ends"
+)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to who started it")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the bench stands outside the house: it opens files and reads clocks"
+)]
+#![allow(dead_code, unreachable_pub, reason = "a test of the documents uses the rest of what is shared")]
+
+#[path = "../tests/lab/mod.rs"]
+mod lab;
+#[path = "../tests/suite/profiles/observe.rs"]
+mod observe;
+#[path = "support/profiles.rs"]
+mod raw;
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use diskcanary::probe::Profile;
+
+use lab::{Daemon, FileSystem, Metrics, Mounted, Need, Running};
+use raw::{Line, Run, Span};
+
+/// Sparse; so large that the commit file has its default size.
+const DISK: u64 = 2 << 30;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Runs of each profile under strace and block trace.
+    #[arg(long, default_value_t = 30)]
+    runs: u32,
+    /// Length of the span at default intervals.
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// Where the raw lines go.
+    #[arg(long, default_value = "target/profiles.jsonl")]
+    output: PathBuf,
+    /// Given by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let tools = ["losetup", "mkfs.ext4", "mkfs.xfs", "strace"].map(Need::Tool);
+    if lab::lacks(&[&[Need::Root, Need::Tracefs][..], &tools].concat()) {
+        return;
+    }
+    let mut lines = vec![Line::Run(conditions())];
+    for (name, kind) in [("ext4", FileSystem::Ext4), ("xfs", FileSystem::Xfs)] {
+        let disk = |profile: &Profile| (*profile, Mounted::new(kind, DISK));
+        let disks: Vec<_> = Profile::ALL.iter().map(disk).collect();
+        let quick = Daemon::new().config(&observe::config(&disks, ", interval: 100ms")).start();
+        observe::ready(&quick, disks.len());
+        lines.extend(
+            observe::observe(&quick, name, &disks, f64::from(arguments.runs)).into_iter().map(Line::Seen),
+        );
+        quick.stop();
+        let daemon = Daemon::new().config(&observe::config(&disks, "")).start();
+        observe::ready(&daemon, disks.len());
+        // What the layout left in the page cache is on the disk.
+        std::thread::sleep(Duration::from_secs(40));
+        lines.extend(spans(&daemon, name, &disks, Duration::from_secs(arguments.seconds)).map(Line::Span));
+    }
+    let mut file = fs::File::create(&arguments.output).unwrap();
+    for line in &lines {
+        writeln!(file, "{}", serde_json::to_string(line).unwrap()).unwrap();
+    }
+    println!("{}", raw::page(&lines));
+}
+
+fn conditions() -> Run {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().expect("git is installed");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let changed = if git(&["status", "--porcelain", "src", "benches"]).is_empty() { "" } else { "+" };
+    Run {
+        commit: git(&["rev-parse", "--short=12", "HEAD"]) + changed,
+        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim().to_owned(),
+        build: if cfg!(debug_assertions) { "dev" } else { "release" }.to_owned(),
+    }
+}
+
+/// The disks' own counters and ours, at the ends of a span.
+fn spans(
+    daemon: &Running,
+    file_system: &str,
+    disks: &[(Profile, Mounted)],
+    length: Duration,
+) -> impl Iterator<Item = Span> {
+    let look = || -> (Instant, Metrics, Vec<Vec<u64>>) {
+        (Instant::now(), daemon.scrape(), disks.iter().map(|(_, disk)| disk.disk().counters()).collect())
+    };
+    let (began, ours_before, before) = look();
+    std::thread::sleep(length);
+    let (ended, ours_after, after) = look();
+    let seconds = (ended - began).as_secs_f64();
+    let ours = move |name: &str, profile: Profile| {
+        let labels = [("target", profile.label()), ("op", "write")];
+        (ours_after.sum(name, &labels) - ours_before.sum(name, &labels)) as u64
+    };
+    let profiles: Vec<Profile> = disks.iter().map(|(profile, _)| *profile).collect();
+    let file_system = file_system.to_owned();
+    profiles.into_iter().enumerate().map(move |(at, profile)| {
+        let moved = |field: usize| after[at][field] - before[at][field];
+        Span {
+            file_system: file_system.clone(),
+            profile: profile.label().to_owned(),
+            seconds,
+            commits: ours("diskcanary_probe_operations_total", profile),
+            payload: ours("diskcanary_probe_bytes_total", profile),
+            writes: moved(4),
+            flushes: moved(15),
+            bytes: moved(6) * 512,
+        }
+    })
+}
