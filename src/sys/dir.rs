@@ -10,7 +10,7 @@ use rustix::fs::{
     unlinkat,
 };
 
-use super::{Direct, Errno, File};
+use super::{Direct, Errno, File, FileStat};
 
 /// An open directory.
 #[derive(Debug)]
@@ -77,6 +77,11 @@ impl Dir {
             FileType::Symlink => EntryKind::Link,
             _ => EntryKind::Other,
         })
+    }
+
+    /// Identity and size of what stands under `name`, links not followed, or `ENOENT`.
+    pub fn stat(&self, name: &str) -> Result<FileStat, Errno> {
+        Ok(FileStat::from(statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
     /// Creates the regular file `name` (mode 0600), which must not exist, for reading and writing.
