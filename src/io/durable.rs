@@ -49,3 +49,12 @@ pub fn commit(file: &File, bytes: &[u8], offset: u64, how: Durability, inflight:
     }
     done
 }
+
+/// Reads what a commit is about to write over in part. A hang shows as a write's: it is what the commit waits for, and the
+/// reads of a target have a lane of their own.
+pub fn fetch(file: &File, into: &mut [u8], offset: u64, inflight: &Inflight) -> Result<usize, Errno> {
+    inflight.begin(Op::Write, clock::now());
+    let read = file.read_at(into, offset);
+    inflight.end(Op::Write);
+    read
+}

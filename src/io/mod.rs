@@ -14,7 +14,7 @@ mod uring;
 
 pub use choice::{Opened, Reason, Wait, Wish, open};
 pub use closed_loop::{Burst, BurstResult, single};
-pub use durable::{Committed, Durability, commit};
+pub use durable::{Committed, Durability, commit, fetch};
 pub use fake::{Fake, Gate, Script, Step};
 pub use inflight::{Inflight, Op};
 

@@ -9,10 +9,10 @@ use super::heartbeat::{Heartbeat, starved};
 use super::home::Home;
 use super::layout::{Head, Role};
 use super::profile::{Layout, Method, Row};
-use super::{CommitSample, Failure, Invalid, Outcome, Phase, Probe, Stage, Trouble};
+use super::{CommitSample, Cost, Failure, Invalid, Outcome, Phase, Probe, Stage, Trouble};
 use crate::clock::Tick;
-use crate::io::{Committed, Durability, Inflight, commit};
-use crate::sys::{Buffer, Direct, Errno, File, SchedWait};
+use crate::io::{self, Committed, Durability, Inflight, commit};
+use crate::sys::{self, Buffer, Direct, Errno, File, SchedWait};
 
 /// Commits of one run.
 pub const COMMITS: usize = 3;
@@ -29,6 +29,8 @@ pub struct CommitProbe {
     next: u64,
     serial: u64,
     records: Vec<Record>,
+    /// Room for a page that a commit covers in part; `None` where none does.
+    page: Option<Buffer>,
     random: fastrand::Rng,
     wait: SchedWait,
 }
@@ -66,6 +68,14 @@ impl CommitProbe {
             .map(|_| Ok(Record { bytes: Buffer::new(room as usize)?, offset: 0, done: None, waited: None }))
             .collect::<Result<Vec<_>, Errno>>()
             .map_err(fail)?;
+        head.confirm(&file, &home.path().join(Role::Commits.file_name()))?;
+        let size = sys::page_size();
+        let partial = direct == Direct::No && row.partial_pages(u32::try_from(size).unwrap_or(u32::MAX));
+        let page = partial.then(|| Buffer::new(size)).transpose().map_err(fail)?;
+        if partial {
+            // What a fetch costs is to be what it says.
+            let _ = file.read_nothing_ahead();
+        }
         let mut probe = Self {
             file,
             direct,
@@ -76,6 +86,7 @@ impl CommitProbe {
             next: 0,
             serial: 0,
             records,
+            page,
             random,
             wait: SchedWait::open(),
         };
@@ -102,7 +113,7 @@ impl CommitProbe {
     pub fn run(&mut self, planned: Tick, now: Tick, inflight: &Inflight, heart: &Heartbeat) -> Outcome {
         let mut outcome = Outcome::begin(Probe::Commit, planned, now);
         outcome.commits.reserve_exact(self.records.len());
-        if let Err(e) = self.prepare() {
+        if let Err(e) = self.prepare(inflight, &mut outcome.cost) {
             outcome.result =
                 Err(failure(Stage::Write, "cannot read the page that the commit will write to", e));
             return outcome;
@@ -119,18 +130,18 @@ impl CommitProbe {
 
     /// Makes the bytes and finds the place of each commit. A write that covers a page in part makes the kernel read that
     /// page first; a log that was freshly preallocated is spared that, so it is done here, untimed.
-    fn prepare(&mut self) -> Result<(), Errno> {
+    fn prepare(&mut self, inflight: &Inflight, cost: &mut Cost) -> Result<(), Errno> {
         for at in 0..self.records.len() {
             let offset = self.place();
             let stamp = Stamp { file: self.head.file, number: self.serial, generation: 1 };
             self.serial += 1;
             let record = &mut self.records[at];
             (record.offset, record.done, record.waited) = (offset, None, None);
-            if self.row.partial_pages() && self.direct == Direct::No {
-                let pages = record.bytes.len().min(BLOCK);
-                self.file.read_at(&mut record.bytes[..pages], offset)?;
-                let last = offset + record.bytes.len() as u64 - 1;
-                self.file.read_at(&mut record.bytes[..1], last)?;
+            if let Some(page) = &mut self.page {
+                let end = offset + record.bytes.len() as u64;
+                for at in partial(offset, end, page.len() as u64).into_iter().flatten() {
+                    fetch(&self.file, page, at, inflight, cost)?;
+                }
             }
             content::fill(&mut record.bytes, stamp, &mut self.random);
         }
@@ -214,6 +225,26 @@ impl CommitProbe {
     }
 }
 
+/// The pages of `size` bytes that a write from `offset` to `end` covers in part.
+fn partial(offset: u64, end: u64, size: u64) -> [Option<u64>; 2] {
+    let (first, last) = (offset / size * size, (end - 1) / size * size);
+    let cut_first = offset > first || end < first + size;
+    let cut_last = last != first && end < last + size;
+    [cut_first.then_some(first), cut_last.then_some(last)]
+}
+
+/// Has a page in the kernel's cache: one that is there already, as that of the commit before mostly is, costs nothing.
+fn fetch(file: &File, page: &mut Buffer, at: u64, inflight: &Inflight, cost: &mut Cost) -> Result<(), Errno> {
+    if sys::read_without_waiting(file.fd(), &mut page[..1], at) == Ok(1) {
+        return Ok(());
+    }
+    cost.reads += 1;
+    let read = io::fetch(file, page, at, inflight)?;
+    cost.read_bytes += read as u64;
+    // The file has shrunk: the commit would make it grow.
+    if read == 0 { Err(Errno::ENODATA) } else { Ok(()) }
+}
+
 fn failure(stage: Stage, what: &str, errno: Errno) -> Failure {
     Failure { stage, errno, message: format!("{what}: {errno}") }
 }
@@ -248,4 +279,5 @@ fn unit(row: &Row, file: &File, direct: Direct) -> Result<u64, Trouble> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests look at files from outside")]
 mod tests;

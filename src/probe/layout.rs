@@ -8,12 +8,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::content::{self, BLOCK, Stamp, Wrong};
+pub use super::head::Head;
+
+use super::content::{self, BLOCK, Stamp};
+use super::head::{self, Ours};
 use super::home::{self, Home};
 use super::{Cost, Stage, Trouble};
 use crate::clock::Tick;
 use crate::io::{Inflight, Op};
-use crate::sys::{Buffer, Dir, Direct, EntryKind, Errno, Extents, File, Space};
+use crate::sys::{Buffer, Dir, Direct, Errno, Extents, File, Space};
 use crate::units::Bytes;
 
 /// Bytes written between two looks at the clock: a lane is held for one slice.
@@ -23,8 +26,6 @@ pub const SLICE: u64 = 4 << 20;
 pub const RATE: Bytes = Bytes::mib(64);
 /// Bytes of one write.
 const CHUNK: usize = 256 << 10;
-/// The head's body: format, complete, size, wished, each 8 bytes little endian.
-const FORMAT: u64 = 1;
 
 /// Which probe file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,50 +63,6 @@ pub struct Wish {
     pub reserve: Option<Bytes>,
 }
 
-/// What a probe file's head says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The file's random number, in the header of each of its blocks.
-    pub file: u64,
-    /// Bytes, the head included.
-    pub size: u64,
-    /// The size that was configured when it was laid out.
-    pub wished: u64,
-    /// Whether every block is written and durable.
-    pub complete: bool,
-}
-
-impl Head {
-    /// Blocks, the head included.
-    pub const fn blocks(&self) -> u64 {
-        self.size / BLOCK as u64
-    }
-
-    fn seal_into(&self, block: &mut [u8]) {
-        block.fill(0);
-        for (word, at) in
-            [FORMAT, u64::from(self.complete), self.size, self.wished].iter().zip((0..).step_by(8))
-        {
-            content::body_mut(block)[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        content::seal(block, Stamp { file: self.file, number: 0, generation: 0 });
-    }
-
-    fn read_from(block: &[u8]) -> Option<Self> {
-        let stamp = content::open(block).ok()?;
-        let mut words = content::body(block)
-            .chunks_exact(8)
-            .map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
-        let (format, complete, size, wished) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        (format == FORMAT && stamp.number == 0).then_some(Self {
-            file: stamp.file,
-            size,
-            wished,
-            complete: complete == 1,
-        })
-    }
-}
-
 /// What lies where a probe file should be.
 #[derive(Debug)]
 pub enum Found {
@@ -126,48 +83,23 @@ pub fn there(parent: &Path, role: Role) -> Option<Head> {
     (head.complete && head.size == file.stat().ok()?.size).then_some(head)
 }
 
-/// Looks at the file of `role`. A file that we did not make is an error, and is left alone.
+/// Looks at the file of `role`. A file that we did not make is an error, and is left alone. One of ours that was never
+/// finished, and for which there is no room any more, is removed: it would hold space for nothing.
 pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
-    let name = role.file_name();
-    let fail = |e| Trouble::below(Stage::Open, "cannot open", home.path(), name, e);
-    let foreign = |why: &str| {
-        let at = home.path().join(name);
-        let message = format!("{} is not ours: {why}. It was not touched; move it away", at.display());
-        Trouble::unsupported(Stage::Open, Errno::EEXIST, message)
-    };
-    match home.dir().kind(name) {
-        Err(Errno::ENOENT) => return lay(home, role, wish, 0),
-        Err(e) => return Err(fail(e)),
-        Ok(EntryKind::File) => {}
-        Ok(_) => return Err(foreign("it is no regular file")),
+    let there = head::look(home.dir(), home.path(), role)?;
+    if let Some(Ours { stat, head: Some(head) }) = there
+        && (head.complete && head.size == stat.size && head.wished == wish.size.get())
+    {
+        return Ok(Found::Ready(head));
     }
-    let file = home.dir().open_file(name, Direct::No).map_err(fail)?;
-    let stat = file.stat().map_err(fail)?;
-    if stat.links != 1 {
-        return Err(foreign("it has a second name elsewhere"));
-    }
-    let mut block = [0; BLOCK];
-    let read = file.read_at(&mut block, 0).map_err(fail)?;
-    // The head must be read from the disk the next time too, not from the page cache.
-    let _ = file.drop_cached();
-    match Head::read_from(&block[..read]) {
-        Some(head) if head.complete && head.size == stat.size && head.wished == wish.size.get() => {
-            Ok(Found::Ready(head))
-        }
-        Some(_) => lay(home, role, wish, stat.size),
-        // Left by a crash before its head was durable, or put there empty: no byte of it is anybody's.
-        None if block[..read].iter().all(|b| *b == 0) => lay(home, role, wish, stat.size),
-        // Our magic over broken bytes: ours, and not to be trusted.
-        None if content::open(&block[..read]) == Err(Wrong::Checksum) => lay(home, role, wish, stat.size),
-        None => Err(foreign("it does not begin with our mark")),
-    }
-}
-
-/// It is to be laid out, if there is room once what lies there is gone.
-fn lay(home: &Home, role: Role, wish: Wish, there: u64) -> Result<Found, Trouble> {
     let space = home.space()?;
-    let available = space.available.saturating_add(there).min(space.total);
-    size_for(Space { available, ..space }, role, wish).map(|_| Found::Lay)
+    let held = there.as_ref().map_or(0, |ours| ours.stat.size);
+    let available = space.available.saturating_add(held).min(space.total);
+    let fits = size_for(Space { available, ..space }, role, wish);
+    if fits.is_err() && there.is_some_and(|ours| !ours.head.is_some_and(|head| head.complete)) {
+        head::remove(home.dir(), home.path(), role)?;
+    }
+    fits.map(|_| Found::Lay)
 }
 
 /// Writes a probe file in slices.
@@ -196,15 +128,13 @@ impl Layout {
     pub fn begin(home: &Home, role: Role, wish: Wish, mut random: fastrand::Rng) -> Result<Self, Trouble> {
         let name = role.file_name();
         let fail = |e| Trouble::below(Stage::Layout, "cannot create", home.path(), name, e);
-        match home.dir().remove_file(name) {
-            Ok(()) | Err(Errno::ENOENT) => {}
-            Err(e) => return Err(Trouble::below(Stage::Layout, "cannot replace", home.path(), name, e)),
-        }
+        // Long after it was looked at: somebody may have put his own there since.
+        head::remove(home.dir(), home.path(), role)?;
         let size = size_for(home.space()?, role, wish)?;
         let file = match home.dir().create_file(name, Direct::Yes) {
             // Some file systems create the file before they refuse O_DIRECT.
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
-                let _ = home.dir().remove_file(name);
+                head::remove(home.dir(), home.path(), role)?;
                 home.dir().create_file(name, Direct::No)
             }
             other => other,
@@ -221,18 +151,30 @@ impl Layout {
     }
 
     /// Writes the next slice and makes it durable, so that what the device's cache holds of it does not fall into the
-    /// next commit's time. A failure ends the layout; drop it and begin again.
-    pub fn step(&mut self, now: Tick, inflight: &Inflight, cost: &mut Cost) -> Result<Progress, Trouble> {
+    /// next commit's time. A failure ends the layout and gives its space back; drop it and begin again. `EBADMSG`: somebody
+    /// else had his hands in the file.
+    pub fn step(
+        &mut self,
+        home: &Home,
+        now: Tick,
+        inflight: &Inflight,
+        cost: &mut Cost,
+    ) -> Result<Progress, Trouble> {
         inflight.begin(Op::Layout, now);
-        let progress = self.write_slice(cost);
+        let progress = self.write_slice(home, cost);
+        if progress.is_err() {
+            self.give_back(home);
+        }
         inflight.end(Op::Layout);
         progress.map_err(|e| {
-            let doing = format!("cannot write the probe file `{}`", self.role.file_name());
-            Trouble::io(Stage::Layout, doing, e)
+            let at = home.path().join(self.role.file_name());
+            let why = if e == Errno::EBADMSG { ", which was changed or removed meanwhile" } else { "" };
+            Trouble::io(Stage::Layout, format_args!("cannot write the probe file {}{why}", at.display()), e)
         })
     }
 
-    fn write_slice(&mut self, cost: &mut Cost) -> Result<Progress, Errno> {
+    fn write_slice(&mut self, home: &Home, cost: &mut Cost) -> Result<Progress, Errno> {
+        self.still_ours(home)?;
         let end = (self.written + SLICE).min(self.head.size);
         while self.written < end {
             let len = CHUNK.min(usize::try_from(self.head.size - self.written).unwrap_or(CHUNK));
@@ -249,12 +191,32 @@ impl Layout {
         }
         self.file.fsync()?;
         let extents = self.file.extents()?;
+        self.still_ours(home)?;
         self.head.complete = true;
         self.head.seal_into(&mut self.buffer[..BLOCK]);
         write_all(&self.file, &self.buffer[..BLOCK], 0)?;
         self.file.fsync()?;
         let _ = self.file.drop_cached();
         Ok(Progress::Done(self.head, extents))
+    }
+
+    /// `EBADMSG` unless the file has its one name yet, and the length that we gave it.
+    fn still_ours(&self, home: &Home) -> Result<(), Errno> {
+        let stat = self.file.stat()?;
+        let named = self.is_named(home);
+        if named && stat.links == 1 && stat.size == self.written { Ok(()) } else { Err(Errno::EBADMSG) }
+    }
+
+    fn is_named(&self, home: &Home) -> bool {
+        let under_name = home.dir().stat(self.role.file_name());
+        under_name.is_ok_and(|named| self.file.stat().is_ok_and(|own| own.identity() == named.identity()))
+    }
+
+    /// Half a file is of no use. What the name stands for by now may be somebody else's.
+    fn give_back(&self, home: &Home) {
+        if self.is_named(home) {
+            let _ = home.dir().remove_file(self.role.file_name());
+        }
     }
 
     fn fill(&mut self, len: usize) {

@@ -3,6 +3,7 @@
 
 pub mod commit;
 pub mod content;
+mod head;
 pub mod heartbeat;
 pub mod home;
 pub mod layout;

@@ -119,11 +119,7 @@ impl Reader {
             other => other,
         }
         .map_err(fail)?;
-        let stat = file.stat().map_err(fail)?;
-        if stat.size != head.size {
-            let message = format!("{} has {} bytes, not {}", home.join(name).display(), stat.size, head.size);
-            return Err(Trouble::io(Stage::Open, message, Errno::EBADMSG));
-        }
+        head.confirm(&file, &home.join(name))?;
         let target = self.resolve()?;
         self.start(target, Source::File(file), direct, Expect::File(head), fail)
     }

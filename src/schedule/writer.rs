@@ -178,7 +178,7 @@ impl Writer {
             }
         };
         let mut cost = Cost::default();
-        match layout.step(clock::now(), &self.context.inflight, &mut cost)? {
+        match layout.step(home, clock::now(), &self.context.inflight, &mut cost)? {
             Progress::Going(done, total) => {
                 self.layout = Some(layout);
                 Ok(Report::Laying { role, done, total, cost })

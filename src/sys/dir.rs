@@ -10,7 +10,7 @@ use rustix::fs::{
     unlinkat,
 };
 
-use super::{Direct, Errno, File};
+use super::{Direct, Errno, File, FileStat};
 
 /// An open directory.
 #[derive(Debug)]
@@ -79,6 +79,11 @@ impl Dir {
         })
     }
 
+    /// Identity and size of what stands under `name`, links not followed, or `ENOENT`.
+    pub fn stat(&self, name: &str) -> Result<FileStat, Errno> {
+        Ok(FileStat::from(statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
     /// Creates the regular file `name` (mode 0600), which must not exist, for reading and writing.
     pub fn create_file(&self, name: &str, direct: Direct) -> Result<File, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -98,7 +103,9 @@ impl Dir {
 
     /// As [`Dir::open_file_for_writing`], every write durable before it returns (`O_DSYNC`).
     pub fn open_file_for_synchronous_writing(&self, name: &str, direct: Direct) -> Result<File, Errno> {
-        self.reopen_regular(name, OFlags::RDWR | OFlags::DSYNC | direct.flag())
+        // Under this name rustix has O_SYNC, which makes a change of the file's times durable with each write.
+        let durable = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned());
+        self.reopen_regular(name, OFlags::RDWR | durable | direct.flag())
     }
 
     /// Pins the inode without opening it, makes sure that it is a regular file, then opens that inode: a

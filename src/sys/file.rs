@@ -4,7 +4,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    Advice, AtFlags, FlockOperation, StatxFlags, fadvise, fdatasync, flock, fstat, fsync, statx,
+    Advice, AtFlags, FlockOperation, SeekFrom, Stat, StatxFlags, fadvise, fdatasync, flock, fstat, fsync,
+    seek, statx,
 };
 use rustix::io::{pread, pwrite};
 
@@ -47,6 +48,20 @@ pub struct FileStat {
     pub links: u64,
     /// User id of the owner.
     pub uid: u32,
+}
+
+impl FileStat {
+    /// Device and inode: which file it is, whatever its name.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+impl From<Stat> for FileStat {
+    fn from(s: Stat) -> Self {
+        let size = u64::try_from(s.st_size).unwrap_or(0);
+        Self { size, device: s.st_dev, inode: s.st_ino, links: s.st_nlink, uid: s.st_uid }
+    }
 }
 
 impl File {
@@ -100,9 +115,17 @@ impl File {
 
     /// Identity and size.
     pub fn stat(&self) -> Result<FileStat, Errno> {
-        let s = fstat(&self.0)?;
-        let size = u64::try_from(s.st_size).unwrap_or(0);
-        Ok(FileStat { size, device: s.st_dev, inode: s.st_ino, links: s.st_nlink, uid: s.st_uid })
+        Ok(FileStat::from(fstat(&self.0)?))
+    }
+
+    /// The next run of bytes at or behind `from` that are no hole, as their begin and end; `None` when only holes follow.
+    /// Extents that were allocated and never written are holes. Where the file system does not tell, all is data.
+    pub fn data_from(&self, from: u64) -> Result<Option<(u64, u64)>, Errno> {
+        let begin = match seek(&self.0, SeekFrom::Data(from)) {
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            other => other?,
+        };
+        Ok(Some((begin, seek(&self.0, SeekFrom::Hole(begin))?)))
     }
 
     /// What direct I/O on this file must be aligned to; `None` where the file system does not say.
@@ -113,6 +136,11 @@ impl File {
     /// Tells the kernel that we do not need its cached pages of this file.
     pub fn drop_cached(&self) -> Result<(), Errno> {
         Ok(fadvise(&self.0, 0, None, Advice::DontNeed)?)
+    }
+
+    /// Tells the kernel that nothing but what is asked for should be read.
+    pub fn read_nothing_ahead(&self) -> Result<(), Errno> {
+        Ok(fadvise(&self.0, 0, None, Advice::Random)?)
     }
 
     /// Whether all of the file's bytes were really written (`FIEMAP`).

@@ -10,7 +10,9 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n";
+/// What marks a directory as ours: the convention's line, which others have too, and our own.
+const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
+    # This directory was made by diskcanary, which probes the disk here.\n";
 
 /// A target's directory with `.diskcanary` in it, marked as ours.
 fn marked(scratch: &Scratch, name: &str) -> (PathBuf, PathBuf) {
@@ -45,6 +47,9 @@ fn what_others_made_is_refused_and_left_as_it_is() {
     let directory = scratch.dir("directory");
     fs::create_dir(directory.join(".diskcanary")).unwrap();
     fs::write(directory.join(".diskcanary/letters"), "dear").unwrap();
+    let cache = scratch.dir("cache");
+    fs::create_dir(cache.join(".diskcanary")).unwrap();
+    fs::write(cache.join(".diskcanary/CACHEDIR.TAG"), TAG.replace("diskcanary", "another program")).unwrap();
     let file = scratch.dir("file");
     fs::write(file.join(".diskcanary"), "dear").unwrap();
     let link = scratch.dir("link");
@@ -61,9 +66,13 @@ fn what_others_made_is_refused_and_left_as_it_is() {
     lab::run("mkfifo", &[ours.join("commits")]);
     let (letter, ours) = marked(&scratch, "letter");
     fs::write(ours.join("commits"), "dear".repeat(4096)).unwrap();
+    let (image, ours) = marked(&scratch, "image");
+    let zeros_first = [vec![0; 64 << 10], b"dear".to_vec()].concat();
+    fs::write(ours.join("commits"), zeros_first).unwrap();
 
     let places = [
         ("directory", &directory),
+        ("cache", &cache),
         ("file", &file),
         ("link", &link),
         ("hard_link", &hard_link),
@@ -72,6 +81,7 @@ fn what_others_made_is_refused_and_left_as_it_is() {
         ("lock", &lock),
         ("pipe", &pipe),
         ("letter", &letter),
+        ("image", &image),
     ];
     let before: Vec<_> = places.iter().map(|(_, path)| contents(path)).collect();
     let targets: Vec<_> = places.iter().map(|(name, path)| (*name, path.as_path(), COMMITS)).collect();

@@ -71,6 +71,38 @@ fn a_full_disk_waits_for_room_and_a_laid_out_one_needs_none() {
 }
 
 #[test]
+fn a_disk_that_fills_up_under_the_layout_gets_its_room_back() {
+    if lab::lacks(&[Need::Root, Need::Tool("mkfs.ext4")]) {
+        return;
+    }
+    let disk = Mounted::new(FileSystem::Ext4, 4 << 30);
+    let keys = BOTH.replace("64MiB", "128MiB");
+    assert_ne!(keys, BOTH);
+    let daemon = Daemon::new().config(&config(&[("a", disk.path(), &keys)])).start();
+    let reads = disk.path().join(".diskcanary/reads");
+    await_that(&daemon, "a part is written", |_| {
+        fs::metadata(&reads).is_ok_and(|about| about.len() > 16 << 20)
+    });
+    let free = rustix::fs::statvfs(disk.path()).unwrap();
+    let bulk = fs::File::create(disk.path().join("bulk")).unwrap();
+    rustix::fs::fallocate(
+        &bulk,
+        rustix::fs::FallocateFlags::empty(),
+        0,
+        free.f_bavail * free.f_frsize - (8 << 20),
+    )
+    .unwrap();
+    await_that(&daemon, "the layout fails", |m| errors(m, "a", "ENOSPC") >= 1.0);
+    assert!(!reads.exists());
+    let now = rustix::fs::statvfs(disk.path()).unwrap();
+    assert!(now.f_bavail * now.f_frsize >= 16 << 20, "{} blocks are free", now.f_bavail);
+    let before = runs(&daemon.scrape(), "a", "commit");
+    await_runs(&daemon, "a", "commit", before + 2.0);
+    assert!(!reads.exists());
+    assert_sound(&daemon);
+}
+
+#[test]
 fn a_disk_of_96_mib_takes_commits_and_skips_reads() {
     if lab::lacks(&[Need::Root, Need::Tool("mkfs.ext4")]) {
         return;
@@ -112,7 +144,9 @@ fn an_allocated_but_unwritten_file_in_our_place_is_written() {
     let disk = Mounted::new(FileSystem::Ext4, ROOM);
     let ours = disk.path().join(".diskcanary");
     fs::create_dir(&ours).unwrap();
-    fs::write(ours.join("CACHEDIR.TAG"), "Signature: 8a477f597d28d172789f06886806bc55").unwrap();
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55\n\
+        # This directory was made by diskcanary, which probes the disk here.\n";
+    fs::write(ours.join("CACHEDIR.TAG"), tag).unwrap();
     for (name, size) in [("commits", 4 << 20), ("reads", 64 << 20)] {
         let file = fs::File::create(ours.join(name)).unwrap();
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).unwrap();

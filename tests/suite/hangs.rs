@@ -1,6 +1,7 @@
 //! Disks that hang: seen while they hang, felt by nobody else, and over when they are over.
 
 use crate::lab::{Daemon, FuseDisk, Need, Op, Running, eventually_within, lacks};
+use crate::targets::{COMMITS, await_runs, config};
 use crate::watch::{PATIENCE, Seen, all_measured, seen_when, small_ext4, target};
 use rustix::process::Signal;
 use std::net::{Ipv4Addr, TcpListener};
@@ -65,6 +66,24 @@ fn a_hung_disk_is_seen_while_it_hangs_and_nobody_else_feels_it() {
     assert_eq!(recovered.longer_than("frozen", "read", OVERDUE), 0.0);
     nothing_is_caught_up(&daemon);
     assert_eq!(footprint(&daemon), size, "threads and descriptors after all");
+}
+
+#[test]
+fn a_hang_of_what_a_commit_needs_to_read_first_is_seen() {
+    if lacks(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    let disk = FuseDisk::new();
+    let keys = COMMITS.replace("interval: 200ms", "interval: 200ms, profile: etcd");
+    let daemon = Daemon::new().config(&config(&[("stuck", disk.path(), &keys)])).start();
+    await_runs(&daemon, "stuck", "commit", 2.0);
+    let read = [("target", "stuck"), ("probe", "commit"), ("op", "read")];
+    let fetched = |seen: &crate::lab::Metrics| seen.sum("diskcanary_probe_operations_total", &read);
+    assert!(fetched(&daemon.scrape()) >= 2.0, "nothing is cached there, and what is fetched is counted");
+    let hang = disk.hang(&[Op::Read]);
+    seen_when(&daemon, "the read shows as the commit's age", |seen| seen.age("stuck", "write") > 2.0);
+    drop(hang);
+    await_runs(&daemon, "stuck", "commit", 2.0);
 }
 
 /// Scrapes until the hang is overdue for long: each is answered at once, and what is out grows older from one to the next. Returns

@@ -87,3 +87,97 @@ fn of_many_that_start_at_once_one_gets_it() {
         assert_eq!(refused.failure.errno, Errno::EBUSY, "{refused:?}");
     }
 }
+
+#[test]
+fn the_tag_of_another_program_marks_nothing_as_ours() {
+    let signature = TAG.lines().next().unwrap();
+    for text in [
+        format!("{signature}\n"),
+        format!("{signature}\n# This directory was made by cargo.\n"),
+        String::new(),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join(TAG_NAME), &text).unwrap();
+        let said = open(folder.path()).unwrap_err().failure.message;
+        assert!(said.contains("CACHEDIR.TAG is another's"), "{said}");
+        assert!(clean(folder.path()).unwrap_err().contains("is not ours"));
+        assert!(remove(folder.path(), Role::Reads).unwrap_err().contains("is not ours"));
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no lock is made there");
+        assert_eq!(fs::read_to_string(path.join(TAG_NAME)).unwrap(), text);
+    }
+    // The lines behind those two may change from one version to the next.
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(NAME)).unwrap();
+    let ours: String = TAG.split_inclusive('\n').take(MARK_LINES).collect();
+    fs::write(folder.path().join(NAME).join(TAG_NAME), ours + "# More.\n").unwrap();
+    assert!(open(folder.path()).is_ok());
+}
+
+#[test]
+fn a_half_made_tag_is_known_by_its_bytes() {
+    for (text, ours) in [("Sig", true), ("", true), ("Sig\0\0", true), ("Signal", false), ("dear", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join(NEW_TAG), text).unwrap();
+        assert_eq!(clean(folder.path()).is_ok(), ours, "{text:?}");
+        assert_eq!(path.exists(), !ours);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join(NEW_TAG), text).unwrap();
+        assert_eq!(open(folder.path()).is_ok(), ours, "{text:?}");
+    }
+}
+
+#[test]
+fn clean_leaves_a_foreign_file_under_a_name_of_ours() {
+    for name in ["commits", "reads", LOCK_NAME, NEW_TAG] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open(folder.path()).unwrap());
+        let path = folder.path().join(NAME);
+        fs::write(path.join(name), "somebody's").unwrap();
+        let before = fs::read_dir(&path).unwrap().count();
+        let said = clean(folder.path()).unwrap_err();
+        assert!(said.contains(&format!("`{name}`, which is not ours")), "{said}");
+        assert_eq!(fs::read_to_string(path.join(name)).unwrap(), "somebody's");
+        assert_eq!(fs::read_dir(&path).unwrap().count(), before);
+        if name == "reads" {
+            assert!(remove(folder.path(), Role::Reads).unwrap_err().contains("is not ours"));
+            assert!(path.join(name).exists());
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_was_removed_while_we_took_it_is_taken_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let dir = Dir::open(&path).unwrap();
+    let mut seen = 0;
+    let lock = take_lock(&dir, &path, &mut |_| {
+        seen += 1;
+        if seen == 1 {
+            fs::remove_file(path.join(LOCK_NAME)).unwrap();
+        }
+    })
+    .unwrap();
+    assert_eq!(seen, 2);
+    assert!(is_named(&dir, &lock));
+}
+
+#[test]
+fn a_lock_that_another_made_anew_meanwhile_is_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let dir = Dir::open(&path).unwrap();
+    let mut other = None;
+    let ours = take_lock(&dir, &path, &mut |_| {
+        if other.is_none() {
+            fs::remove_file(path.join(LOCK_NAME)).unwrap();
+            other = Some(take_lock(&dir, &path, &mut |_| {}).unwrap());
+        }
+    });
+    assert!(ours.unwrap_err().failure.message.contains("in use by another"));
+    assert!(is_named(&dir, &other.unwrap()));
+}

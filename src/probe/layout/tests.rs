@@ -18,7 +18,7 @@ fn lay(home: &Home) -> (Head, Extents) {
     let mut cost = Cost::default();
     loop {
         if let Progress::Done(head, extents) =
-            layout.step(Tick::default(), &Inflight::default(), &mut cost).unwrap()
+            layout.step(home, Tick::default(), &Inflight::default(), &mut cost).unwrap()
         {
             assert_eq!(cost.written_bytes, head.size);
             return (head, extents);
@@ -61,7 +61,7 @@ fn one_cut_off_in_the_middle_is_not_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
     let mut layout = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
-    let step = layout.step(Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
+    let step = layout.step(&home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
     assert!(matches!(step, Progress::Going(done, all) if done == SLICE && all == 6 << 20));
     drop(layout);
     // A file of the full length, as a crash after `fallocate` or a sparse copy would leave it.
@@ -99,6 +99,102 @@ fn a_broken_head_of_ours_is_laid_out_anew() {
     let file = fs::File::options().write(true).open(home.path().join("commits")).unwrap();
     file.write_all_at(&[0xff; 16], 100).unwrap();
     assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+}
+
+#[test]
+fn zeros_are_nobodys_only_when_there_is_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let path = home.path().join("commits");
+    // As a btrfs image begins: its first mark lies at 64 KiB.
+    let image = fs::File::create(&path).unwrap();
+    image.set_len(6 << 20).unwrap();
+    image.write_all_at(b"_BHRfS_M", (64 << 10) + 64).unwrap();
+    for _ in 0..2 {
+        assert!(look(&home, Role::Commits, WISH).unwrap_err().failure.message.contains("is not ours"));
+        let begun = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3));
+        assert!(begun.unwrap_err().failure.message.contains("is not ours"));
+        assert_eq!(path.metadata().unwrap().len(), 6 << 20);
+        image.write_all_at(&[0; 8], (64 << 10) + 64).unwrap();
+        // The last byte counts too.
+        image.write_all_at(&[1], (6 << 20) - 1).unwrap();
+    }
+    image.write_all_at(&vec![0; 6 << 20], 0).unwrap();
+    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    // Holes cost nothing, however many.
+    image.set_len(1 << 40).unwrap();
+    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+}
+
+#[test]
+fn what_came_after_the_look_is_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    fs::write(home.path().join("commits"), "somebody's").unwrap();
+    let begun = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3));
+    assert!(begun.unwrap_err().failure.message.contains("is not ours"));
+    assert_eq!(fs::read_to_string(home.path().join("commits")).unwrap(), "somebody's");
+}
+
+/// The error of a layout that somebody disturbs after its first slice.
+fn disturbed(home: &Home, disturb: impl FnOnce(&mut Layout, &Path)) -> Trouble {
+    let mut layout = Layout::begin(home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
+    layout.step(home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
+    disturb(&mut layout, &home.path().join("commits"));
+    let inflight = Inflight::default();
+    let said = layout.step(home, Tick::default(), &inflight, &mut Cost::default()).unwrap_err();
+    assert_eq!(inflight.since(Op::Layout), None);
+    said
+}
+
+#[test]
+fn a_layout_that_fails_gives_its_space_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    // Any write that fails, as one does for which there is no room.
+    let said = disturbed(&home, |layout, _| {
+        layout.file = home.dir().open_file("commits", Direct::No).unwrap();
+    });
+    assert_eq!(said.failure.errno, Errno::EBADF);
+    assert!(!home.path().join("commits").exists());
+    let said = disturbed(&home, |_, path| {
+        fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    });
+    assert_eq!(said.failure.errno, Errno::EBADMSG);
+    assert!(!home.path().join("commits").exists());
+    lay(&home);
+}
+
+#[test]
+fn a_layout_whose_name_is_gone_ends_and_leaves_what_stands_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let said = disturbed(&home, |_, path| fs::remove_file(path).unwrap());
+    assert_eq!(said.failure.errno, Errno::EBADMSG);
+    assert!(said.failure.message.contains("changed or removed meanwhile"), "{}", said.failure.message);
+    let said = disturbed(&home, |_, path| {
+        fs::remove_file(path).unwrap();
+        fs::write(path, "somebody's").unwrap();
+    });
+    assert_eq!(said.failure.errno, Errno::EBADMSG);
+    assert_eq!(fs::read_to_string(home.path().join("commits")).unwrap(), "somebody's");
+}
+
+#[test]
+fn an_unfinished_file_without_room_to_finish_it_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let no_room = Wish { reserve: Some(Bytes::new(u64::MAX)), ..WISH };
+    let (head, _) = lay(&home);
+    let bigger = Wish { size: Bytes::mib(8), ..no_room };
+    assert!(look(&home, Role::Commits, bigger).is_err());
+    assert_eq!(fs::metadata(home.path().join("commits")).unwrap().len(), head.size, "a complete one stays");
+    let mut layout = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
+    layout.step(&home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
+    drop(layout);
+    assert_eq!(look(&home, Role::Commits, no_room).unwrap_err().state, crate::probe::State::NoSpace);
+    assert!(!home.path().join("commits").exists());
 }
 
 #[test]
