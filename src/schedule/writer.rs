@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::lane::{CommitSpec, Context, Job, Lane, Report, Worker};
 use crate::clock;
-use crate::io::Op;
+use crate::io::{Durability, Op};
 use crate::probe::commit::{COMMITS, CommitProbe};
 use crate::probe::home::{self, Home};
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};

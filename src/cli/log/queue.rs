@@ -223,7 +223,10 @@ mod tests {
         queue.push(b"stuck\n");
         let (tell, told) = channel();
         let waiter = Arc::clone(&queue);
-        thread::spawn(move || tell.send(waiter.flush(Duration::from_millis(50))));
+        thread::spawn(move || {
+            waiter.flush(Duration::from_millis(50));
+            tell.send(())
+        });
         told.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(line(&from), "stuck\n");
     }
