@@ -144,7 +144,9 @@ fn laid_out(role: Role) -> (tempfile::TempDir, Home, Head) {
     let wish = layout::Wish { size: role.minimum(), reserve: Some(Bytes::new(0)) };
     let mut laying = layout::Layout::begin(&home, role, wish, fastrand::Rng::with_seed(3)).unwrap();
     loop {
-        if let Progress::Done(head, _) = laying.step(clock::now(), &inflight, &mut Cost::default()).unwrap() {
+        if let Progress::Done(head, _) =
+            laying.step(&home, clock::now(), &inflight, &mut Cost::default()).unwrap()
+        {
             return (folder, home, head);
         }
     }

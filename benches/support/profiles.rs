@@ -39,8 +39,10 @@ pub struct Seen {
     pub profile: String,
     /// `O_DIRECT` among the flags of the open file.
     pub direct: bool,
-    /// `O_DSYNC` among them.
+    /// `O_DSYNC` among them, and not `O_SYNC`.
     pub dsync: bool,
+    /// `O_SYNC` among them: a fault.
+    pub full_sync: bool,
     /// The call between one write and the next: `fdatasync`, `fsync`, or `none`. Several, joined by `+`, are a fault.
     pub sync: String,
     /// Commits that were seen whole.
@@ -163,12 +165,9 @@ fn calls(text: &mut String, seen: &[&Seen]) {
          |---|---|---|--:|--:|--:|--:|---|---|\n",
     );
     for s in seen {
-        let flags = match (s.direct, s.dsync) {
-            (true, true) => "`O_DIRECT` `O_DSYNC`",
-            (true, false) => "`O_DIRECT`",
-            (false, true) => "`O_DSYNC`",
-            (false, false) => "–",
-        };
+        let names = [(s.direct, "`O_DIRECT`"), (s.dsync, "`O_DSYNC`"), (s.full_sync, "`O_SYNC`")];
+        let flags: Vec<&str> = names.into_iter().filter(|(set, _)| *set).map(|(_, name)| name).collect();
+        let flags = if flags.is_empty() { "–".to_owned() } else { flags.join(" ") };
         let sizes: Vec<String> = s.sizes.iter().map(u64::to_string).collect();
         let _ = writeln!(
             text,

@@ -66,6 +66,11 @@ impl Ending {
         Self { text: String::new(), error: Some(error), code: 1 }
     }
 
+    /// Why stands in the log.
+    fn failed_as_logged() -> Self {
+        Self { text: String::new(), error: None, code: 1 }
+    }
+
     fn bad_config(error: String) -> Self {
         Self { text: String::new(), error: Some(error), code: BAD_CONFIG }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::Ending;
 use super::log::{LogFormat, LogLevel, start_logging};
 use crate::config::{Plan, state_directory};
+use crate::expose::OwnCounters;
 use crate::http::{self, ListenAddress, TelemetryPath};
 use crate::{daemon, expose, sys};
 
@@ -43,16 +44,31 @@ pub(super) fn command(args: &Args) -> Ending {
         Ok(plan) => plan,
         Err(ending) => return ending,
     };
-    start_logging(args.log_level, args.log_format);
+    match start(args, &plan) {
+        Ok(ending) => ending,
+        Err(why) => Ending::failed(why),
+    }
+}
+
+/// From here on everything is said in the log: its reader may be gone, and writing to standard error would wait.
+fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
+    let own = OwnCounters::new().map_err(|e| format!("cannot count: {e}"))?;
+    let log = start_logging(args.log_level, args.log_format, own.log_lines_dropped.clone())
+        .map_err(|e| format!("cannot start the log: {e}"))?;
     let web = http::Config {
         addresses: args.listen.clone(),
         telemetry_path: args.telemetry_path.clone(),
         ..http::Config::default()
     };
-    match daemon::run(&plan, web) {
+    let ending = match daemon::run(plan, web, &own) {
         Ok(()) => Ending::good(String::new()),
-        Err(error) => Ending::failed(error.to_string()),
-    }
+        Err(error) => {
+            tracing::error!("{error}");
+            Ending::failed_as_logged()
+        }
+    };
+    log.flush();
+    Ok(ending)
 }
 
 /// One target at the state directory, which is made if it is missing.

@@ -37,8 +37,8 @@ pub(super) struct RawTarget {
     /// An existing directory, absolute, on the same mount, for the probe files instead of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) probe_dir: Option<String>,
-    /// How reads reach the kernel. `auto` takes io_uring and falls back to threads where there is none; so does
-    /// `io_uring`. Which one is in use, and why, is a metric.
+    /// How reads reach the kernel. `auto` takes io_uring and falls back to threads where there is none; `threads` never
+    /// asks for io_uring. Which one is in use, and why, is a metric.
     #[serde(default, serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
     #[schemars(schema_with = "word::schema::<Wish>")]
     pub(super) engine: Wish,

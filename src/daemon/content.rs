@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::control::Message;
 use crate::clock;
+use crate::expose::OwnCounters;
 use crate::http::{Content, Pending, Unavailable};
 use crate::record::Snapshot;
 use crate::sys::ProcessStats;
@@ -15,11 +16,12 @@ use crate::{expose, page};
 /// The content of a running daemon.
 pub(super) struct FromControl {
     messages: Sender<Message>,
+    own: OwnCounters,
 }
 
 impl FromControl {
-    pub(super) fn new(messages: Sender<Message>) -> Self {
-        Self { messages }
+    pub(super) fn new(messages: Sender<Message>, own: OwnCounters) -> Self {
+        Self { messages, own }
     }
 
     fn snapshot(&self) -> Pending<Arc<Snapshot>> {
@@ -39,11 +41,12 @@ impl FromControl {
 
 impl Content for FromControl {
     fn metrics(&self) -> Pending<String> {
-        let snapshot = self.snapshot();
+        let (snapshot, own) = (self.snapshot(), self.own.clone());
         Box::pin(async move {
             let snapshot = snapshot.await?;
             let mut text = String::new();
             expose::text(&snapshot, clock::now(), &mut text);
+            expose::append(&own.families(), &mut text);
             if let Some(stats) = ProcessStats::read() {
                 expose::append(&expose::process(&stats), &mut text);
             }
@@ -54,6 +57,11 @@ impl Content for FromControl {
     fn page(&self) -> Pending<String> {
         let snapshot = self.snapshot();
         Box::pin(async move { Ok(page::status(&*snapshot.await?, clock::now())) })
+    }
+
+    fn healthy(&self) -> Pending<()> {
+        let answer = self.ask(Message::Ready);
+        Box::pin(async move { answer.await.map(drop) })
     }
 
     fn ready(&self) -> Pending<()> {

@@ -11,16 +11,19 @@ mod forecast;
 mod once;
 mod target;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::config::Plan;
+use crate::expose::OwnCounters;
 use crate::http;
 use crate::probe::heartbeat::{Heartbeat, PERIOD};
 use crate::sys::{self, Errno};
@@ -41,6 +44,8 @@ pub enum Error {
     Http(http::Error),
     /// A thread, runtime or signal handler could not be had.
     Start(&'static str, Errno),
+    /// The control thread is gone, though nobody told it to end.
+    ControlEnded,
 }
 
 impl fmt::Display for Error {
@@ -48,22 +53,25 @@ impl fmt::Display for Error {
         match self {
             Self::Http(error) => error.fmt(f),
             Self::Start(what, errno) => write!(f, "cannot start {what}: {errno}"),
+            Self::ControlEnded => f.write_str(
+                "the control thread ended unasked, so nothing would be probed any more; this is a bug: please report it",
+            ),
         }
     }
 }
 
 impl std::error::Error for Error {}
 
-/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT.
-pub fn run(plan: &Plan, web: http::Config) -> Result<(), Error> {
+/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT. `own` is shown too, and counts.
+pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Error> {
     let listeners = http::bind(&web.addresses).map_err(Error::Http)?;
     let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
     let heart = Arc::new(Heartbeat::new(clock::now()));
-    start_ticker(Arc::clone(&heart))?;
+    let stops = own.prober_stops.clone();
+    start_ticker(Arc::clone(&heart), move || stops.inc())?;
     let (messages, inbox) = channel();
     let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
-    let thread = thread::Builder::new().name("control".into()).spawn(move || control.run(&inbox));
-    thread.map_err(|e| Error::Start("the control thread", e.into()))?;
+    let ended = start_control(move || control.run(&inbox))?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         targets = plan.targets.len(),
@@ -76,11 +84,43 @@ pub fn run(plan: &Plan, web: http::Config) -> Result<(), Error> {
         .map_err(|e| Error::Start("the runtime", e.into()))?;
     runtime.block_on(async {
         let told = told_to_end()?;
-        let content = Arc::new(FromControl::new(messages.clone()));
-        http::serve(listeners, web, content, told).await.map_err(Error::Http)?;
-        drain(&messages).await;
-        Ok(())
+        let content = FromControl::new(messages.clone(), own.clone());
+        serve_while(ended, serve(listeners, web, content, told, &messages)).await
     })
+}
+
+/// Starts the control thread. What is returned is ready when that thread ends, also by a panic.
+fn start_control(work: impl FnOnce() + Send + 'static) -> Result<oneshot::Receiver<Infallible>, Error> {
+    let (alive, ended) = oneshot::channel();
+    let thread = thread::Builder::new().name("control".into()).spawn(move || {
+        let _alive = alive;
+        work();
+    });
+    thread.map(|_| ended).map_err(|e| Error::Start("the control thread", e.into()))
+}
+
+/// Without the control thread nothing is probed, and serving on would hide that.
+async fn serve_while(
+    ended: oneshot::Receiver<Infallible>,
+    served: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    tokio::select! {
+        biased;
+        result = served => result,
+        _ = ended => Err(Error::ControlEnded),
+    }
+}
+
+/// Until told to end; then what is out may finish.
+async fn serve(
+    listeners: http::Listeners,
+    web: http::Config,
+    content: FromControl,
+    told: impl Future<Output = ()>,
+    messages: &Sender<Message>,
+) -> Result<(), Error> {
+    http::serve(listeners, web, Arc::new(content), told).await.map_err(Error::Http)?;
+    drain(messages).await
 }
 
 /// Ends when a signal says so. SIGHUP is taken, so that it does not end us.
@@ -105,24 +145,27 @@ fn told_to_end() -> Result<impl Future<Output = ()>, Error> {
 }
 
 /// Starts nothing more and waits for what is out, at most for the grace.
-async fn drain(messages: &std::sync::mpsc::Sender<Message>) {
-    let (tell, told) = tokio::sync::oneshot::channel();
-    if messages.send(Message::Drain(tell)).is_err() {
-        return;
-    }
+async fn drain(messages: &Sender<Message>) -> Result<(), Error> {
+    let (tell, told) = oneshot::channel();
+    messages.send(Message::Drain(tell)).map_err(|_| Error::ControlEnded)?;
     match tokio::time::timeout(GRACE, told).await {
-        Ok(_) => tracing::info!("ended; nothing was out"),
+        Ok(Ok(())) => tracing::info!("ended; nothing was out"),
+        Ok(Err(_)) => return Err(Error::ControlEnded),
         Err(_) => tracing::warn!(
             grace_seconds = GRACE.as_secs(),
             "ended with operations still out; the kernel keeps them"
         ),
     }
+    Ok(())
 }
 
-fn start_ticker(heart: Arc<Heartbeat>) -> Result<(), Error> {
+/// Calls `late` after each gap.
+fn start_ticker(heart: Arc<Heartbeat>, late: impl Fn() + Send + 'static) -> Result<(), Error> {
     let beat = move || {
         loop {
-            heart.beat(clock::now());
+            if heart.beat(clock::now()) {
+                late();
+            }
             thread::sleep(PERIOD);
         }
     };
@@ -134,3 +177,6 @@ fn start_ticker(heart: Arc<Heartbeat>) -> Result<(), Error> {
 pub fn make_state_directory(path: &std::path::Path) -> Result<(), Errno> {
     sys::make_directories(path)
 }
+
+#[cfg(test)]
+mod tests;

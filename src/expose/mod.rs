@@ -4,11 +4,13 @@
 //! tell since when an operation is out.
 
 mod fill;
+mod own;
 mod process;
 mod reference;
 mod table;
 mod writer;
 
+pub use own::OwnCounters;
 pub use process::{append, process};
 pub use reference::reference;
 
@@ -16,9 +18,6 @@ use crate::clock::Tick;
 use crate::record::{Snapshot, TargetView};
 use table::{Fill, METRICS};
 use writer::Writer;
-
-/// The media type of [`text`].
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Bytes to expect of a target, so that the text seldom has to move while it grows.
 const BYTES_PER_TARGET: usize = 80 << 10;

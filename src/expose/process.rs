@@ -1,5 +1,5 @@
-//! The daemon about itself: the conventional `process_*` metrics, and what other parts count with the
-//! `prometheus` crate, whose data model also carries protobuf.
+//! The process about itself: the conventional `process_*` metrics, in the data model of the `prometheus` crate, which also
+//! carries protobuf.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, Metric, MetricFamily, MetricType};

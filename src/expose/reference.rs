@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::own::OWN;
 use super::process::PROCESS;
 use super::table::{Fill, METRICS};
 use super::writer::PREFIX;
@@ -18,6 +19,9 @@ pub fn reference() -> String {
         let _ = writeln!(out, "| `{PREFIX}{name}` | {kind} | {unit} | {} | {help} |", labels.join(" "));
     }
     out.push_str("\n## About the daemon itself\n\n| name | kind | meaning |\n|---|---|---|\n");
+    for (name, help) in OWN {
+        let _ = writeln!(out, "| `{name}` | counter | {help} |");
+    }
     for (name, kind, help, _) in PROCESS {
         let kind = if *kind == prometheus::proto::MetricType::COUNTER { "counter" } else { "gauge" };
         let _ = writeln!(out, "| `{name}` | {kind} | {help} |");

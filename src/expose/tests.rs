@@ -228,6 +228,7 @@ fn names_say_their_unit_and_nothing_has_a_reserved_label() {
 fn promtool_finds_nothing_to_say() {
     let mut text = rendered(&mut full_book(&NASTY, 1100), 2199);
     append(&process(&ProcessStats::read().unwrap()), &mut text);
+    append(&OwnCounters::new().unwrap().families(), &mut text);
     let mut long = String::new();
     super::text(&full_book(&[&"x".repeat(4096)], 1).snapshot(at(2)), at(2), &mut long);
     for text in [text, long] {
@@ -344,4 +345,16 @@ fn how_long_a_scrape_takes() {
             times[197] / 1000
         );
     }
+}
+
+#[test]
+fn own_counters_are_shown_and_clones_count_together() {
+    let own = OwnCounters::new().unwrap();
+    own.clone().log_lines_dropped.inc_by(3);
+    let mut out = String::new();
+    append(&own.families(), &mut out);
+    assert!(out.contains(
+        "\n# TYPE diskcanary_log_lines_dropped_total counter\ndiskcanary_log_lines_dropped_total 3\n"
+    ));
+    assert!(out.contains("\ndiskcanary_prober_stops_total 0\n"), "shown before anything happened");
 }

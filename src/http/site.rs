@@ -41,6 +41,9 @@ pub trait Content: Send + Sync {
     /// The status page, HTML.
     fn page(&self) -> Pending<String>;
 
+    /// Whether whoever decides in the daemon is there and answers.
+    fn healthy(&self) -> Pending<()>;
+
     /// Whether the daemon does its work; why not, where it does not.
     fn ready(&self) -> Pending<()>;
 }
@@ -86,7 +89,10 @@ impl Site {
         match route {
             Route::Page => self.content(HTML, self.content.page()).await,
             Route::Metrics => self.content(METRICS, self.content.metrics()).await,
-            Route::Healthy => plain(StatusCode::OK, "Healthy\n"),
+            Route::Healthy => match self.within(self.content.healthy()).await {
+                Ok(()) => plain(StatusCode::OK, "Healthy\n"),
+                Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("Unhealthy: {why}\n")),
+            },
             Route::Ready => match self.within(self.content.ready()).await {
                 Ok(()) => plain(StatusCode::OK, "Ready\n"),
                 Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("Not ready: {why}\n")),

@@ -21,11 +21,12 @@ struct Shown {
     metrics: String,
     after: Duration,
     ready: Result<(), Unavailable>,
+    healthy_after: Duration,
 }
 
 impl Default for Shown {
     fn default() -> Self {
-        Self { metrics: "up 1\n".into(), after: Duration::ZERO, ready: Ok(()) }
+        Self { metrics: "up 1\n".into(), after: Duration::ZERO, ready: Ok(()), healthy_after: Duration::ZERO }
     }
 }
 
@@ -40,6 +41,14 @@ impl Content for Shown {
 
     fn page(&self) -> Pending<String> {
         Box::pin(async { Ok("<!doctype html><title>disks</title>".to_owned()) })
+    }
+
+    fn healthy(&self) -> Pending<()> {
+        let after = self.healthy_after;
+        Box::pin(async move {
+            tokio::time::sleep(after).await;
+            Ok(())
+        })
     }
 
     fn ready(&self) -> Pending<()> {
@@ -356,4 +365,15 @@ fn no_descriptor_left_is_waited_out_not_spun_on() {
     sleep(Duration::from_secs(1));
     let used = server.stop();
     assert!(used < MS(200), "{used:?} of CPU in a second of failing accepts");
+}
+
+#[test]
+fn who_does_not_answer_in_time_is_not_healthy() {
+    let limits = Limits { content_within: MS(50), ..Limits::default() };
+    let server =
+        Server::limited(limits, Shown { healthy_after: Duration::from_secs(3600), ..Shown::default() });
+    let reply = server.get("/-/healthy");
+    assert_eq!(reply.status, 503);
+    assert!(reply.body.starts_with("Unhealthy: ") && reply.body.contains("within 0.05 s"), "{}", reply.body);
+    server.stop();
 }

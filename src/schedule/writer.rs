@@ -11,7 +11,7 @@ use crate::probe::home::{self, Home};
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
 use crate::probe::truth::{self, Total, Underneath};
 use crate::probe::{Cost, Failure, Outcome, Stage, State, Trouble};
-use crate::sys::{Dir, Direct, Errno};
+use crate::sys::{Dir, Errno};
 use crate::target::{self, Kind, Refusal, Target};
 
 /// What a look at the target found.
@@ -294,18 +294,4 @@ fn refused(refusal: &Refusal) -> Trouble {
 fn not_here() -> Trouble {
     let message = "the lane has not been prepared for this".to_owned();
     Trouble { state: State::Gone, failure: Failure { stage: Stage::Open, errno: Errno::EBADFD, message } }
-}
-
-/// Whether the page cache is bypassed, for the facts of a target without reads.
-pub fn bypasses_cache(direct: Direct) -> &'static str {
-    if direct == Direct::Yes { "true" } else { "false" }
-}
-
-/// How a durable write is made, in words.
-pub fn durability_label(how: Durability) -> &'static str {
-    match how {
-        Durability::Fdatasync => "fdatasync",
-        Durability::Fsync => "fsync",
-        Durability::WriteThrough => "o_dsync",
-    }
 }

@@ -75,9 +75,4 @@ impl Device {
     pub fn direct_alignment(&self) -> Option<Alignment> {
         super::file::alignment(self.fd())
     }
-
-    /// Bytes in a logical block (`BLKSSZGET`).
-    pub fn logical_block(&self) -> Result<u32, Errno> {
-        Ok(rustix::fs::ioctl_blksszget(&self.0)?)
-    }
 }

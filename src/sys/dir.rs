@@ -1,6 +1,8 @@
 //! Directories of ours, and the files in them. No link is followed below the directory that was opened.
 
+use std::fs::DirBuilder;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{
@@ -101,7 +103,9 @@ impl Dir {
 
     /// As [`Dir::open_file_for_writing`], every write durable before it returns (`O_DSYNC`).
     pub fn open_file_for_synchronous_writing(&self, name: &str, direct: Direct) -> Result<File, Errno> {
-        self.reopen_regular(name, OFlags::RDWR | OFlags::DSYNC | direct.flag())
+        // Under this name rustix has O_SYNC, which makes a change of the file's times durable with each write.
+        let durable = OFlags::from_bits_retain(libc::O_DSYNC.cast_unsigned());
+        self.reopen_regular(name, OFlags::RDWR | durable | direct.flag())
     }
 
     /// Pins the inode without opening it, makes sure that it is a regular file, then opens that inode: a
@@ -178,9 +182,9 @@ impl Dir {
     }
 }
 
-/// Makes a directory and those above it that are missing, each 0755.
+/// Makes a directory and those above it that are missing, each 0755 or, where the umask says so, less.
 pub fn make_directories(path: &Path) -> Result<(), Errno> {
-    Ok(std::fs::create_dir_all(path)?)
+    Ok(DirBuilder::new().recursive(true).mode(0o755).create(path)?)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
     Advice, AtFlags, FlockOperation, SeekFrom, Stat, StatxFlags, fadvise, fdatasync, flock, fstat, fsync,
-    ftruncate, seek, statx,
+    seek, statx,
 };
 use rustix::io::{pread, pwrite};
 
@@ -101,11 +101,6 @@ impl File {
     #[inline]
     pub fn fsync(&self) -> Result<(), Errno> {
         Ok(fsync(&self.0)?)
-    }
-
-    /// Sets the length.
-    pub fn set_len(&self, len: u64) -> Result<(), Errno> {
-        Ok(ftruncate(&self.0, len)?)
     }
 
     /// Takes the exclusive lock, without waiting; `false` when another open file has it. It lasts until every

@@ -37,16 +37,6 @@ pub struct Counters {
     pub weighted_nanos: u64,
 }
 
-impl Counters {
-    /// An estimate of the writes that carried data: all writes less the flushes. It is right where every flush
-    /// is sent alone, as `fdatasync` of an overwritten file sends it, since that one counts as a write and as a
-    /// flush. It is too low where flushes ride on data, as a journal's commit block sends them: those count as
-    /// one write and up to two flushes. So it can fall from one look to the next, and is no counter.
-    pub fn writes_less_flushes(&self) -> u64 {
-        self.writes.operations.saturating_sub(self.flushes.unwrap_or_default().operations)
-    }
-}
-
 /// Reads a device's counters; `ENOENT` once the device is gone, `EBADMSG` when they cannot be understood.
 pub fn counters(device: &BlockDevice, roots: &Roots) -> Result<Counters, Errno> {
     match device.number {
@@ -106,11 +96,10 @@ mod tests {
         assert_eq!((now.in_flight, now.busy_nanos, now.weighted_nanos), (2, 13_088_000_000, 93_693_000_000));
         assert_eq!(now.discards.unwrap().bytes, 264328 * 512);
         assert_eq!(now.flushes.unwrap().operations, 1011);
-        assert_eq!(now.writes_less_flushes(), 11763 - 1011);
 
         let words: Vec<&str> = text.split_whitespace().collect();
         let old = parse(&words[..11].join(" ")).unwrap();
-        assert_eq!((old.discards, old.flushes, old.writes_less_flushes()), (None, None, 11763));
+        assert_eq!((old.discards, old.flushes, old.writes.operations), (None, None, 11763));
         let older = parse(&words[..15].join(" ")).unwrap();
         assert!(older.discards.is_some() && older.flushes.is_none());
         for broken in ["", "1 2 3", "a b c d e f g h i j k", &words[..12].join(" "), &words[..16].join(" ")] {

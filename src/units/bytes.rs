@@ -16,11 +16,6 @@ impl Bytes {
         Self(n)
     }
 
-    /// `n` KiB.
-    pub const fn kib(n: u64) -> Self {
-        Self(n << 10)
-    }
-
     /// `n` MiB.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)

@@ -29,6 +29,7 @@ mod lab_disks;
 mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
+mod logging;
 mod once;
 mod profiles;
 mod safety;

@@ -77,8 +77,9 @@ fn probe_tells_a_file_system_and_leaves_it_as_it_was() {
     let cost = &document["cost"];
     assert_eq!((&cost["writes"], &cost["syncs"], &cost["reads"]), (&15.into(), &15.into(), &(5 * 64).into()));
     assert!(document["read"]["burst"]["iops_p50"].as_f64().unwrap() > 0.0);
-    let held: Vec<_> =
-        document["findings"].as_array().unwrap().iter().filter(|f| f["verdict"] == "holds").collect();
+    // A busy machine starves us now and then, and to say so is right.
+    let about_the_disk = |f: &&serde_json::Value| f["verdict"] == "holds" && f["fault"] != "starved";
+    let held: Vec<_> = document["findings"].as_array().unwrap().iter().filter(about_the_disk).collect();
     assert!(held.is_empty(), "{held:?}");
     assert!(is_empty_but_for_lost_and_found(disk.path()), "something was left");
 

@@ -52,6 +52,7 @@ fn calls_are_those_of_the_row(seen: &Seen, profile: Profile) {
     };
     assert_eq!(seen.sync, sync, "{seen:?}");
     assert_eq!((seen.direct, seen.dsync), (row.direct, row.method == Method::ODsync), "{seen:?}");
+    assert!(!seen.full_sync, "{seen:?}");
     if observe::appends(profile) {
         // A write past the end of the file's 4 MiB begins at its start again.
         assert!(seen.follow + 2 >= seen.commits, "{seen:?}");

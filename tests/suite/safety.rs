@@ -98,3 +98,28 @@ fn only_at_home(calls: &[Call], home: &Path) {
     let allocated = calls.iter().find(|call| call.name == "fallocate");
     assert!(allocated.is_none(), "{allocated:?}");
 }
+
+#[test]
+fn a_state_directory_that_is_made_is_no_one_elses_to_write() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let daemon = Daemon::new();
+    let deep = daemon.state().join("a/b");
+    let daemon = daemon
+        .with(|command| {
+            command.env("STATE_DIRECTORY", &deep);
+            // SAFETY: `umask` is async-signal-safe and cannot fail.
+            unsafe {
+                command.pre_exec(|| {
+                    libc::umask(0);
+                    Ok(())
+                });
+            }
+        })
+        .start();
+    for made in [deep.parent().unwrap(), &deep] {
+        let mode = std::fs::metadata(made).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode, 0o755, "{}: {mode:o}", made.display());
+    }
+    drop(daemon);
+}

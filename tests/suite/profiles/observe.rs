@@ -52,7 +52,9 @@ pub fn observe(daemon: &Running, file_system: &str, disks: &[(Profile, Mounted)]
         Seen {
             file_system: file_system.to_owned(),
             direct: flags & libc::O_DIRECT != 0,
-            dsync: flags & libc::O_DSYNC != 0,
+            // O_SYNC holds O_DSYNC's bit and one more, and makes metadata durable too.
+            dsync: flags & libc::O_SYNC == libc::O_DSYNC,
+            full_sync: flags & libc::O_SYNC == libc::O_SYNC,
             requests: kinds(trace.take().iter().filter(|r| (from..=to).contains(&r.issued))),
             ..seen
         }
@@ -83,6 +85,7 @@ fn of_calls(profile: Profile, calls: &[&Call]) -> Seen {
         profile: profile.label().to_owned(),
         direct: false,
         dsync: false,
+        full_sync: false,
         sync: syncs.join("+"),
         commits: writes.len() as u64,
         sizes,

@@ -1,8 +1,16 @@
-//! Log lines on standard error: logfmt for people and most tools, JSON for the rest.
+//! Log lines on standard error: logfmt for people and most tools, JSON for the rest. Whoever logs never waits.
 
+mod queue;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::io;
+use std::panic::{self, PanicHookInfo};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
+use prometheus::IntCounter;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
@@ -12,6 +20,10 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter}
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock;
+use queue::Queue;
+
+/// How long the end of the process waits for lines that are not written yet.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The least important lines that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -49,10 +61,84 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// Sends the process's log lines to standard error. A second call changes nothing.
-pub(super) fn start_logging(level: LogLevel, format: LogFormat) {
+/// The log of this process.
+pub(super) struct Log(Arc<Queue>);
+
+impl Log {
+    /// Waits until all lines are written, at most a second.
+    pub(super) fn flush(&self) {
+        self.0.flush(LAST_LINES);
+    }
+}
+
+/// Sends the process's log lines, panics among them, to standard error. A line that finds no room, because nobody reads, is
+/// dropped and counted. To be called once; an error when the thread that writes cannot be had.
+pub(super) fn start_logging(level: LogLevel, format: LogFormat, dropped: IntCounter) -> io::Result<Log> {
+    let queue = Queue::new(dropped);
+    queue.start(io::stderr(), move |lines| dropped_note(format, lines))?;
+    let to = ToQueue(Arc::clone(&queue));
     // The first subscriber stays; a second one, as in tests, is no fault.
-    let _ = tracing::subscriber::set_global_default(subscriber(level, format, io::stderr));
+    let _ = tracing::subscriber::set_global_default(subscriber(level, format, move || to.clone()));
+    panic::set_hook(Box::new(say_panic));
+    Ok(Log(queue))
+}
+
+/// A formatter hands over each line in one piece.
+#[derive(Clone)]
+struct ToQueue(Arc<Queue>);
+
+impl io::Write for ToQueue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The line that says how many are missing, whatever the level: they may have been errors.
+fn dropped_note(format: LogFormat, lines: u64) -> Vec<u8> {
+    let kept = Kept::default();
+    let to = kept.clone();
+    tracing::subscriber::with_default(subscriber(LogLevel::Warn, format, move || to.clone()), || {
+        tracing::warn!(lines, "log lines dropped: standard error was not read in time, or took no more");
+    });
+    kept.take()
+}
+
+/// The standard hook would write to standard error itself, and wait there.
+fn say_panic(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
+    let at = panic.location().map(ToString::to_string).unwrap_or_default();
+    let trace = Backtrace::capture();
+    let backtrace = (trace.status() == BacktraceStatus::Captured).then(|| tracing::field::display(trace));
+    let thread = thread::current();
+    tracing::error!(thread = thread.name().unwrap_or_default(), at, why = text, backtrace, "panicked");
+}
+
+/// Lines kept in memory.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn subscriber<W>(level: LogLevel, format: LogFormat, to: W) -> Box<dyn Subscriber + Send + Sync>
@@ -60,6 +146,8 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let lines = tracing_subscriber::fmt().with_max_level(level.filter()).with_writer(to).with_ansi(false);
+    // Its own complaints would go to standard error past the queue.
+    let lines = lines.log_internal_errors(false);
     match format {
         LogFormat::Logfmt => Box::new(lines.event_format(Logfmt).finish()),
         LogFormat::Json => Box::new(lines.json().flatten_event(true).with_timer(Wall).finish()),
@@ -123,23 +211,7 @@ impl Visit for Pairs<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn lines(level: LogLevel, format: LogFormat) -> String {
         let kept = Kept::default();
@@ -148,7 +220,7 @@ mod tests {
             tracing::info!(target_name = "a \"b\"\nc", n = 3, path = %"/srv/data", "probe started");
             tracing::debug!("hidden");
         });
-        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(kept.take()).unwrap()
     }
 
     #[test]
@@ -174,5 +246,16 @@ mod tests {
     fn the_level_decides() {
         assert_eq!(lines(LogLevel::Error, LogFormat::Logfmt), "");
         assert_eq!(lines(LogLevel::Debug, LogFormat::Logfmt).lines().count(), 2);
+    }
+
+    #[test]
+    fn what_was_dropped_is_said_in_the_format_of_the_log() {
+        let text = String::from_utf8(dropped_note(LogFormat::Logfmt, 7)).unwrap();
+        assert!(
+            text.contains(" level=warn msg=\"log lines dropped") && text.ends_with(" lines=7\n"),
+            "{text}"
+        );
+        let line: serde_json::Value = serde_json::from_slice(&dropped_note(LogFormat::Json, 7)).unwrap();
+        assert_eq!((&line["level"], &line["lines"]), (&"WARN".into(), &7.into()));
     }
 }
