@@ -1,13 +1,16 @@
-//! The building's plan, checked: a module may import only from floors strictly below its own.
+//! The building's plan as a test: who may import whom, and what may be done in one room only.
+//!
+//! A source file's production code is read as text: comments and what follows `#[cfg(test)]` are left out.
 
-#![allow(clippy::unwrap_used, reason = "a source file that cannot be read fails the test")]
-#![allow(clippy::disallowed_methods, reason = "this test reads the sources")]
+#![allow(clippy::unwrap_used, reason = "also in the helpers of a test")]
+#![allow(clippy::disallowed_methods, reason = "tests read files")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Ground floor first. Modules on one floor are neighbours and may not import each other.
-const FLOORS: &[&[&str]] = &[
+/// From the ground up. A room imports from lower floors only; rooms on one floor do not know each other.
+const FLOORS: [&[&str]; 12] = [
     &["units", "clock"],
     &["sys", "stats", "spec"],
     &["io", "target", "credit", "sandbox"],
@@ -22,24 +25,45 @@ const FLOORS: &[&[&str]] = &[
     &["cli"],
 ];
 
+/// Words that only one room may use, and why.
+const KEPT: [(&str, &str, &str); 9] = [
+    ("unsafe", "sys", "what the compiler cannot check stays behind one door"),
+    ("File::open", "sys", "block devices can only be opened read-only there"),
+    ("OpenOptions", "sys", "block devices can only be opened read-only there"),
+    ("fs::read", "sys", "files are read there, bounded"),
+    ("fs::write", "sys", "files are written there, and only ours"),
+    ("Instant::now", "clock", "elsewhere `now` is an argument"),
+    ("SystemTime::now", "clock", "elsewhere `now` is an argument"),
+    ("clock_gettime", "clock", "elsewhere `now` is an argument"),
+    ("process::exit", "nobody", "exit codes go up to `main`"),
+];
+
 #[test]
 fn imports_only_go_down() {
+    let faults: Vec<String> = files()
+        .iter()
+        .flat_map(|file| {
+            let room = file.room.clone();
+            let own =
+                floor(&room).unwrap_or_else(|| panic!("{}: `{room}` has no floor", file.path.display()));
+            let code = file.code.clone();
+            let bad = move |to: &String| *to != room && floor(to).is_none_or(|floor| floor >= own);
+            imported(&code)
+                .into_iter()
+                .filter(bad)
+                .map(|to| format!("{} imports `{to}`", file.path.display()))
+        })
+        .collect();
+    assert!(faults.is_empty(), "not downwards:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn what_is_dangerous_is_done_in_one_room() {
     let mut faults = Vec::new();
-    for file in sources() {
-        let Some(from) = module_of(&file) else { continue };
-        let Some(from_floor) = floor_of(&from) else {
-            faults.push(format!("{}: module `{from}` has no floor", file.display()));
-            continue;
-        };
-        for (line, to) in imports(&production_code(&file)) {
-            if to == from {
-                continue;
-            }
-            match floor_of(&to) {
-                Some(to_floor) if to_floor < from_floor => {}
-                Some(_) => faults.push(format!("{}:{line}: `{from}` must not import `{to}`", file.display())),
-                None => faults
-                    .push(format!("{}:{line}: `crate::{to}` is not a module; name its home", file.display())),
+    for file in files() {
+        for (word, owner, why) in KEPT.iter().filter(|(_, owner, _)| *owner != file.room) {
+            if says(&file.code, word) {
+                faults.push(format!("{}: `{word}` is for `{owner}`: {why}", file.path.display()));
             }
         }
     }
@@ -47,93 +71,99 @@ fn imports_only_go_down() {
 }
 
 #[test]
-fn unsafe_stays_in_sys_and_the_clock_is_read_in_clock() {
-    let mut faults = Vec::new();
-    for file in sources() {
-        let code = production_code(&file);
-        let home = module_of(&file).unwrap_or_default();
-        for (word, owner) in [
-            ("unsafe ", "sys"),
-            ("OpenOptions", "sys"),
-            ("File::open", "sys"),
-            ("fs::read", "sys"),
-            ("Instant::now(", "clock"),
-            ("SystemTime::now(", "clock"),
-        ] {
-            if home != owner && code.contains(word) {
-                faults.push(format!("{}: `{word}` belongs to `{owner}`", file.display()));
-            }
-        }
+fn every_room_is_on_the_plan_that_people_read() {
+    let page = fs::read_to_string("ARCHITECTURE.md").unwrap();
+    let rooms: BTreeMap<String, usize> = files().iter().map(|f| (f.room.clone(), 1)).collect();
+    for room in rooms.keys() {
+        assert!(page.contains(&format!("`{room}`")), "ARCHITECTURE.md does not name `{room}`");
     }
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-fn floor_of(module: &str) -> Option<usize> {
-    FLOORS.iter().position(|floor| floor.contains(&module))
+#[test]
+fn the_reader_of_code_is_not_fooled() {
+    assert_eq!(imported("use crate::{io::{self, Op}, sys}; crate::clock::now()"), ["io", "sys", "clock"]);
+    assert_eq!(production("a // unsafe\n#[cfg(test)]\n#[allow(x)]\nmod tests { unsafe }"), "a \n");
+    assert!(says("unsafe { }", "unsafe") && !says("unsafe_op_in_unsafe_fn", "unsafe"));
 }
 
-/// `src/probe/fsync.rs` and `src/probe/mod.rs` are both `probe`; the crate roots have no floor.
-fn module_of(file: &Path) -> Option<String> {
-    let inside = file.strip_prefix("src").ok()?;
-    let first = inside.iter().next()?.to_str()?.trim_end_matches(".rs").to_owned();
-    (first != "lib" && first != "main").then_some(first)
+struct Source {
+    path: PathBuf,
+    /// The first folder or file below `src`.
+    room: String,
+    code: String,
 }
 
-/// First path segment after every `crate::`, including the `crate::{a, b::c}` form.
-fn imports(code: &str) -> Vec<(usize, String)> {
+/// All of `src` but the two crate roots and files of tests.
+fn files() -> Vec<Source> {
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let line = code[..at].matches('\n').count() + 1;
-        let rest = &code[at + "crate::".len()..];
-        match rest.strip_prefix('{') {
-            Some(group) => found.extend(top_level(group).into_iter().map(|name| (line, name))),
-            None => found.push((line, identifier(rest))),
-        }
-    }
-    found
+    collect(Path::new("src"), &mut found);
+    found.sort();
+    let source = |path: PathBuf| {
+        let below = path.strip_prefix("src").unwrap();
+        let room = below.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs").to_owned();
+        let code = production(&fs::read_to_string(&path).unwrap());
+        Source { path, room, code }
+    };
+    found.into_iter().map(source).filter(|file| file.room != "lib" && file.room != "main").collect()
 }
 
-fn top_level(group: &str) -> Vec<String> {
-    let (mut names, mut depth, mut expect) = (Vec::new(), 0usize, true);
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && stem != "tests" && stem != "fixture" {
+            found.push(path);
+        }
+    }
+}
+
+fn production(text: &str) -> String {
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    text.lines().map(|line| format!("{}\n", line.split("//").next().unwrap_or_default())).collect()
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// The rooms named after each `crate::`, also in a group.
+fn imported(code: &str) -> Vec<String> {
+    let after = |at: usize| &code[at + "crate::".len()..];
+    code.match_indices("crate::").flat_map(|(at, _)| first_names(after(at))).collect()
+}
+
+fn first_names(path: &str) -> Vec<String> {
+    let name =
+        |text: &str| text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let Some(group) = path.strip_prefix('{') else { return vec![name(path)] };
+    let (mut depth, mut start, mut names) = (0i32, 0, Vec::new());
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => expect = true,
-            c if expect && (c.is_alphanumeric() || c == '_') => {
-                names.push(identifier(&group[at..]));
-                expect = false;
+            ',' | '}' if depth == 0 => {
+                names.push(name(&group[start..at]));
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
             }
+            '}' => depth -= 1,
             _ => {}
         }
     }
+    names.retain(|name: &String| !name.is_empty());
     names
 }
 
-fn identifier(text: &str) -> String {
-    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-}
-
-/// The file without line comments and without its `#[cfg(test)]` tail.
-fn production_code(file: &Path) -> String {
-    let text = fs::read_to_string(file).unwrap();
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
-    text.lines().map(|l| l.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
-}
-
-fn sources() -> Vec<PathBuf> {
-    let (mut files, mut folders) = (Vec::new(), vec![PathBuf::from("src")]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    files
+/// Whether the code has the word by itself, not as a part of a longer one.
+fn says(code: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(part)
+            && (word.ends_with("read") || word.ends_with("write") || !after.is_some_and(part))
+    })
 }
