@@ -25,6 +25,8 @@ mod fio;
 mod lab;
 #[path = "support/loops.rs"]
 mod loops;
+#[path = "support/machine.rs"]
+mod machine;
 #[path = "support/place.rs"]
 mod place;
 #[path = "support/mod.rs"]
@@ -40,6 +42,7 @@ use clap::Parser;
 use diskcanary::io::Wait;
 
 use lab::{BlockTrace, FileSystem, Mounted, Scratch};
+use machine::{bind, cpu_of};
 use place::Place;
 use support::raw::{Commits, Line, Quantiles, Reader, Reads, Run};
 
@@ -79,7 +82,7 @@ fn main() {
         return;
     }
     let mut raw = Raw::create(&arguments);
-    let _awake = arguments.awake.then(|| Awake::keep(cpus()));
+    let _awake = arguments.awake.then(|| Awake::keep(machine::cpus()));
     for (name, disk) in DISKS.into_iter().filter(|(name, _)| name.contains(&arguments.only)) {
         let (keep, dir) = disk();
         match Bench::lay_out(name, &dir, &arguments) {
@@ -133,43 +136,20 @@ impl Raw {
 }
 
 fn conditions(arguments: &Arguments) -> Run {
-    let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().expect("git is installed");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
-    let changed = if git(&["status", "--porcelain", "src", "benches"]).is_empty() { "" } else { "+" };
-    let cpuinfo = read("/proc/cpuinfo");
-    let models: Vec<&str> = cpuinfo.lines().filter(|l| l.starts_with("model name")).collect();
     Run {
-        commit: git(&["rev-parse", "--short=12", "HEAD"]) + changed,
-        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        cpu: models.first().and_then(|l| l.split_once(": ")).map_or("CPU", |(_, model)| model).to_owned(),
-        cpus: cpus(),
+        commit: machine::commit(),
+        date: machine::date(),
+        kernel: machine::kernel(),
+        cpu: machine::cpu(),
+        cpus: machine::cpus(),
         fio: fio::version(),
         rounds: arguments.rounds,
         seconds: arguments.seconds,
-        build: if cfg!(debug_assertions) { "dev" } else { "release" }.to_owned(),
+        build: machine::build(),
         awake: arguments.awake,
-        policy: policy(),
-        load: read("/proc/loadavg").split(' ').next().unwrap().parse().unwrap(),
+        policy: machine::policy(),
+        load: machine::load(),
     }
-}
-
-/// How this process is scheduled, which fio inherits: field 41 of its `stat`.
-fn policy() -> String {
-    let stat = read("/proc/self/stat");
-    let number = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(38)).unwrap();
-    match number {
-        "0" => "SCHED_OTHER".to_owned(),
-        "1" => "SCHED_FIFO".to_owned(),
-        "2" => "SCHED_RR".to_owned(),
-        other => format!("policy {other}"),
-    }
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
 /// One disk, with its files laid out.
@@ -269,23 +249,6 @@ impl<'a> Bench<'a> {
         };
         Commits { disk: self.name.to_owned(), round, cpu: cpu_of(round), fio, commits, write, sync }
     }
-}
-
-/// A disk's interrupts come to one CPU; a reader on another one waits tens of microseconds longer to hear of them. So
-/// all turns of a round are on one CPU, and each round is on the next.
-fn cpu_of(round: u32) -> usize {
-    round as usize % cpus()
-}
-
-fn cpus() -> usize {
-    read("/proc/cpuinfo").lines().filter(|l| l.starts_with("processor")).count().max(1)
-}
-
-/// Binds this process, and those that it starts from here on, to one CPU.
-fn bind(cpu: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set).unwrap_or_else(|e| panic!("CPU {cpu}: {e}"));
 }
 
 /// A process on each CPU that runs when nobody else wants to, and never sleeps; they end with this value.

@@ -23,6 +23,8 @@
 
 #[path = "../tests/lab/mod.rs"]
 mod lab;
+#[path = "support/machine.rs"]
+mod machine;
 #[path = "support/cost.rs"]
 mod raw;
 
@@ -30,7 +32,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -111,21 +112,14 @@ impl Raw {
 }
 
 fn conditions() -> Run {
-    let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().expect("git is installed");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
-    let changed = if git(&["status", "--porcelain", "src", "benches"]).is_empty() { "" } else { "+" };
-    let cpuinfo = read("/proc/cpuinfo");
-    let models: Vec<&str> = cpuinfo.lines().filter(|l| l.starts_with("model name")).collect();
     Run {
-        commit: git(&["rev-parse", "--short=12", "HEAD"]) + changed,
-        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-        cpu: models.first().and_then(|l| l.split_once(": ")).map_or("CPU", |(_, model)| model).to_owned(),
-        cpus: models.len(),
-        build: if cfg!(debug_assertions) { "dev" } else { "release" }.to_owned(),
-        load: read("/proc/loadavg").split(' ').next().unwrap().parse().unwrap(),
+        commit: machine::commit(),
+        date: machine::date(),
+        kernel: machine::kernel(),
+        cpu: machine::cpu(),
+        cpus: machine::cpus(),
+        build: machine::build(),
+        load: machine::load(),
     }
 }
 

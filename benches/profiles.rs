@@ -22,6 +22,8 @@
 
 #[path = "../tests/lab/mod.rs"]
 mod lab;
+#[path = "support/machine.rs"]
+mod machine;
 #[path = "../tests/suite/profiles/observe.rs"]
 mod observe;
 #[path = "support/profiles.rs"]
@@ -30,7 +32,6 @@ mod raw;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -88,16 +89,11 @@ fn main() {
 }
 
 fn conditions() -> Run {
-    let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().expect("git is installed");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
-    let changed = if git(&["status", "--porcelain", "src", "benches"]).is_empty() { "" } else { "+" };
     Run {
-        commit: git(&["rev-parse", "--short=12", "HEAD"]) + changed,
-        date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim().to_owned(),
-        build: if cfg!(debug_assertions) { "dev" } else { "release" }.to_owned(),
+        commit: machine::commit(),
+        date: machine::date(),
+        kernel: machine::kernel(),
+        build: machine::build(),
     }
 }
 

@@ -21,7 +21,8 @@ fn the_page_says_what_the_data_say() {
     let data = |name| fs::read_to_string(format!("docs/data/{name}.jsonl")).unwrap();
     let accuracy = support::tables::accuracy(&parse(&data("accuracy")).unwrap());
     let cost = support::cost::section(&support::cost::parse(&data("cost")).unwrap());
-    let made = format!("{HEAD}{accuracy}\n{cost}");
+    let postgres = support::postgres::section(&support::postgres::parse(&data("postgres")).unwrap());
+    let made = format!("{HEAD}{accuracy}\n{cost}\n{postgres}");
     if std::env::var_os("BLESS").is_some() {
         fs::write(PAGE, &made).unwrap();
     }

@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod cost;
+pub mod postgres;
 pub mod profiles;
 pub mod raw;
 pub mod tables;

@@ -108,7 +108,7 @@ fn commit_table(text: &mut String, commits: &[&Commits]) {
 }
 
 /// Median and quartiles of nanoseconds, in µs.
-fn spread(nanos: impl Iterator<Item = f64>) -> String {
+pub(super) fn spread(nanos: impl Iterator<Item = f64>) -> String {
     let mut values: Vec<f64> = nanos.collect();
     if values.is_empty() {
         return String::new();
@@ -118,7 +118,7 @@ fn spread(nanos: impl Iterator<Item = f64>) -> String {
     format!("{:.1} ({:.1}–{:.1})", at(0.5), at(0.25), at(0.75))
 }
 
-fn claim_table(text: &mut String, claims: &[Claim]) {
+pub(super) fn claim_table(text: &mut String, claims: &[Claim]) {
     text.push_str("\n| claim | median | 95 % interval | bound | |\n|---|--:|--:|--:|---|\n");
     for claim in claims {
         let _ = writeln!(text, "{}", claim.row());

@@ -86,7 +86,7 @@ pub use loops::{Loop, LoopOptions};
 pub use metrics::{Histogram, Metrics, Sample};
 pub use mounts::{FileSystem, Frozen, Mounted, is_mounted, mount_options};
 pub use needs::{Need, full, lacks};
-pub use postgres::Postgres;
+pub use postgres::{Postgres, postgres_program};
 pub use prometheus::{
     Prometheus, Series, promtool_check_config, promtool_check_metrics, promtool_test_rules,
 };

@@ -75,6 +75,24 @@ impl Postgres {
         self.client("pgbench", &[arguments, &["postgres"]].concat())
     }
 
+    /// Makes pgbench's tables, and keeps what would disturb its latency out of its runs: checkpoints and autovacuum.
+    pub fn prepare_for_pgbench(&self) {
+        for setting in ["checkpoint_timeout = '1h'", "max_wal_size = '8GB'", "autovacuum = off"] {
+            self.psql(&format!("ALTER SYSTEM SET {setting}"));
+        }
+        self.psql("SELECT pg_reload_conf()");
+        self.pgbench(&["-i", "-q"]);
+    }
+
+    /// The mean latency of pgbench's simple update (`-N`), which commits once, from one client over so many seconds.
+    pub fn pgbench_latency(&self, seconds: u64) -> Duration {
+        let told = self.pgbench(&["-n", "-N", "-c", "1", "-T", &seconds.to_string()]);
+        let millis =
+            told.lines().find_map(|line| line.strip_prefix("latency average = ")?.strip_suffix(" ms"));
+        let millis: f64 = millis.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{told}"));
+        Duration::from_secs_f64(millis / 1e3)
+    }
+
     /// Takes a base backup into a fresh directory and returns it. Panics with its own words if it fails.
     pub fn base_backup(&self) -> PathBuf {
         let into = self.scratch.dir("backup");
@@ -105,6 +123,11 @@ impl Drop for Postgres {
         }
         let _ = self.child.wait();
     }
+}
+
+/// The path of one of PostgreSQL's own programs. Panics if it is not installed.
+pub fn postgres_program(name: &str) -> PathBuf {
+    programs().expect("PostgreSQL's server programs").join(name)
 }
 
 /// The directory of the newest server that Debian installed.

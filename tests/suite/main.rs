@@ -31,6 +31,7 @@ mod lab_servers;
 mod lab_witnesses;
 mod logging;
 mod once;
+mod postgres_latency;
 mod profiles;
 mod safety;
 mod starvation;
