@@ -131,9 +131,11 @@ fn lates(arguments: &Arguments) -> Vec<Line> {
         eprintln!("pgbench: round {} of {}", round + 1, arguments.late_rounds);
         for delay in DELAYS {
             wal.delay(Op::Sync, Duration::from_millis(delay));
-            let pgbench = postgres.pgbench_latency(arguments.seconds).as_nanos() as f64;
+            let before = wal.count(Op::Sync).operations;
+            let (mean, transactions) = postgres.pgbench_latency(arguments.seconds);
+            let (pgbench, syncs) = (mean.as_nanos() as f64, wal.count(Op::Sync).operations - before);
             let turn = ours.turn(Duration::from_secs(arguments.seconds) / 2);
-            lines.push(Line::Late(Late { round, delay, pgbench, ours: turn.figures() }));
+            lines.push(Line::Late(Late { round, delay, pgbench, transactions, syncs, ours: turn.figures() }));
         }
     }
     lines

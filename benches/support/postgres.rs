@@ -93,6 +93,10 @@ pub struct Late {
     pub delay: u64,
     /// Mean latency of a transaction, in nanoseconds.
     pub pgbench: f64,
+    /// How many.
+    pub transactions: u64,
+    /// Calls of fsync and fdatasync that reached the disk meanwhile.
+    pub syncs: u64,
     /// Ours.
     pub ours: Ours,
 }
@@ -180,8 +184,8 @@ fn late_part(text: &mut String, lates: &[&Late]) {
          fdatasync is late by a given time, and our `postgres` profile on that same disk, turn by turn. The server is \
          Debian's as it comes, but for checkpoints and autovacuum, which are kept out of the turns. A rise is the difference \
          to the turn without delay in the same round. What the timer adds to the delay, it adds for both.\n\n\
-         | fsync late by | pgbench, mean | our commit p50 | our commit mean | rise of pgbench | rise of our p50 |\n\
-         |--:|--:|--:|--:|--:|--:|\n",
+         | fsync late by | pgbench, mean | syncs a transaction | our commit p50 | our commit mean | rise of pgbench | rise of our p50 |\n\
+         |--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let mut delays: Vec<u64> = lates.iter().map(|l| l.delay).collect();
     delays.sort_unstable();
@@ -192,8 +196,10 @@ fn late_part(text: &mut String, lates: &[&Late]) {
         let rises: Vec<(f64, f64)> = turns.iter().filter_map(|turn| rise(lates, turn)).collect();
         let _ = writeln!(
             text,
-            "| {delay} ms | {} | {} | {} | {} | {} |",
+            "| {delay} ms | {} | {:.3} | {} | {} | {} | {} |",
             spread(turns.iter().map(|t| t.pgbench)),
+            turns.iter().map(|t| t.syncs).sum::<u64>() as f64
+                / turns.iter().map(|t| t.transactions).sum::<u64>() as f64,
             spread(turns.iter().map(|t| t.ours.commit_p50 as f64)),
             spread(turns.iter().map(|t| t.ours.mean)),
             spread(rises.iter().map(|r| r.0)),

@@ -84,13 +84,17 @@ impl Postgres {
         self.pgbench(&["-i", "-q"]);
     }
 
-    /// The mean latency of pgbench's simple update (`-N`), which commits once, from one client over so many seconds.
-    pub fn pgbench_latency(&self, seconds: u64) -> Duration {
+    /// pgbench's simple update (`-N`), which commits once, from one client over so many seconds: the mean latency of its
+    /// transactions, and how many they were.
+    pub fn pgbench_latency(&self, seconds: u64) -> (Duration, u64) {
         let told = self.pgbench(&["-n", "-N", "-c", "1", "-T", &seconds.to_string()]);
-        let millis =
-            told.lines().find_map(|line| line.strip_prefix("latency average = ")?.strip_suffix(" ms"));
-        let millis: f64 = millis.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{told}"));
-        Duration::from_secs_f64(millis / 1e3)
+        let after = |start: &str| -> f64 {
+            let rest = told.lines().find_map(|line| line.strip_prefix(start));
+            let number = rest.and_then(|rest| rest.trim_end_matches(" ms").parse().ok());
+            number.unwrap_or_else(|| panic!("{told}"))
+        };
+        let mean = Duration::from_secs_f64(after("latency average = ") / 1e3);
+        (mean, after("number of transactions actually processed: ") as u64)
     }
 
     /// Takes a base backup into a fresh directory and returns it. Panics with its own words if it fails.
