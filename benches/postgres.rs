@@ -38,11 +38,14 @@ use clap::Parser;
 use commits::{Probing, pg_test_fsync};
 use lab::{FileSystem, FuseDisk, Mounted, Need, Op, Postgres, Scratch};
 use support::postgres as raw;
-use support::postgres::{Late, Line, Run, Sync};
+use support::postgres::{Late, Line, Rested, Run, Sync};
 
 const DISK: u64 = 512 << 20;
 /// By how much an fsync is late, in ms.
 const DELAYS: [u64; 3] = [0, 5, 20];
+
+/// Transactions a second: about as many as there are with the longest delay.
+const RATE: u64 = 45;
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -137,6 +140,9 @@ fn lates(arguments: &Arguments) -> Vec<Line> {
             let turn = ours.turn(Duration::from_secs(arguments.seconds) / 2);
             lines.push(Line::Late(Late { round, delay, pgbench, transactions, syncs, ours: turn.figures() }));
         }
+        wal.heal(Op::Sync);
+        let pgbench = postgres.pgbench_rested_latency(arguments.seconds, RATE).as_nanos() as f64;
+        lines.push(Line::Rested(Rested { round, rate: RATE, pgbench }));
     }
     lines
 }

@@ -17,6 +17,8 @@ pub enum Line {
     Sync(Sync),
     /// A turn of pgbench and one of ours on a disk whose fsync is late.
     Late(Late),
+    /// A turn of pgbench without delay, with a rest before each transaction.
+    Rested(Rested),
 }
 
 /// What was run where.
@@ -101,6 +103,17 @@ pub struct Late {
     pub ours: Ours,
 }
 
+/// A turn of pgbench without delay, with a rest before each transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rested {
+    /// Which round, from 0.
+    pub round: u32,
+    /// Transactions a second.
+    pub rate: u64,
+    /// Mean latency of a transaction from the moment that it was sent, in nanoseconds.
+    pub pgbench: f64,
+}
+
 /// The lines of a raw file.
 pub fn parse(text: &str) -> Result<Vec<Line>, String> {
     let line = |(i, text)| serde_json::from_str(text).map_err(|e| format!("line {}: {e}", i + 1));
@@ -110,16 +123,18 @@ pub fn parse(text: &str) -> Result<Vec<Line>, String> {
 /// The section on PostgreSQL.
 pub fn section(lines: &[Line]) -> String {
     let mut text = String::from("## Beside PostgreSQL\n\n");
-    let (mut syncs, mut lates): (Vec<&Sync>, Vec<&Late>) = (Vec::new(), Vec::new());
+    let (mut syncs, mut lates, mut rested) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines {
         match line {
             Line::Run(run) => conditions(&mut text, run),
             Line::Sync(sync) => syncs.push(sync),
             Line::Late(late) => lates.push(late),
+            Line::Rested(turn) => rested.push(turn),
         }
     }
     sync_part(&mut text, &syncs);
     late_part(&mut text, &lates);
+    rested_part(&mut text, &rested);
     text
 }
 
@@ -215,6 +230,18 @@ fn late_part(text: &mut String, lates: &[&Late]) {
         }
     }
     claim_table(text, &claims);
+}
+
+/// What is left of a difference, where each transaction has one sync.
+fn rested_part(text: &mut String, rested: &[&Rested]) {
+    let Some(Rested { rate, .. }) = rested.first() else { return };
+    let _ = writeln!(
+        text,
+        "\nPostgreSQL rises by a little more than a commit does. Where each transaction has one sync, that is not the disk: a \
+         transaction after a rest takes longer than one in a row. At {rate} a second without any delay (`-R {rate}`) its mean from \
+         the moment that it was sent is {} µs.",
+        spread(rested.iter().map(|turn| turn.pgbench)),
+    );
 }
 
 /// Of pgbench and of our p50 over the turn without delay in the same round; none for that turn itself.
