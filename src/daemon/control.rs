@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
-use super::target::{Desk, Target, Tasks, Work};
+use super::target::Target;
+use super::work::{Desk, Tasks, Work};
 use crate::clock::{self, Tick};
 use crate::config::{Plan, TargetPlan};
 use crate::io::Inflight;

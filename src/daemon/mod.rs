@@ -10,6 +10,7 @@ mod facts;
 mod forecast;
 mod once;
 mod target;
+mod work;
 
 use std::convert::Infallible;
 use std::fmt;

@@ -1,18 +1,21 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
+mod state;
+
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::facts::{Opened, facts};
+use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
 use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, State, Trouble};
-use crate::record::{self, Book, TargetId};
+use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
-use crate::schedule::{Job, Lane, Planner, Report, TaskId, When};
+use crate::schedule::{Job, Lane, Report, TaskId, When};
 use crate::target;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
@@ -22,45 +25,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How often a target that is well is looked at anew: a directory may be removed, a mount hidden, a setting changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
-
-/// What a task of the planner stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    Prepare,
-    Layout,
-    Commit,
-    Open,
-    Read,
-}
-
-impl Work {
-    pub(super) const ALL: [Self; 5] = [Self::Prepare, Self::Layout, Self::Commit, Self::Open, Self::Read];
-
-    /// Whether the writing lane does it.
-    pub(super) fn writes(self) -> bool {
-        matches!(self, Self::Prepare | Self::Layout | Self::Commit)
-    }
-}
-
-/// What fell, and is to be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fell {
-    Whole,
-    Commit,
-    Read,
-}
-
-impl Fell {
-    fn of(probe: Probe) -> Self {
-        match probe {
-            Probe::Commit => Self::Commit,
-            Probe::Read => Self::Read,
-        }
-    }
-}
-
-/// The tasks by [`Work`].
-pub(super) type Tasks = [TaskId; Work::ALL.len()];
 
 /// A target and where it is in its course.
 pub(super) struct Target {
@@ -89,14 +53,6 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
-}
-
-/// The planner and the books, to be told.
-pub(super) struct Desk<'a> {
-    pub(super) planner: &'a mut Planner,
-    pub(super) book: &'a mut Book,
-    pub(super) now: Tick,
-    pub(super) wall: Duration,
 }
 
 impl Target {
@@ -405,45 +361,6 @@ impl Target {
         if let Some(found) = &self.found {
             desk.book.set_facts(self.id, facts(found, self.opened.as_ref()));
         }
-    }
-
-    /// The state, told to the books, and to the log when it changes.
-    pub(super) fn show(&mut self, desk: &mut Desk<'_>) {
-        let Some((state, why)) = self.state(desk.now) else { return };
-        if self.shown != Some(state) {
-            let (name, word) = (self.name.as_str(), state.label());
-            match state {
-                State::Ready | State::LayingOut => tracing::info!(name, state = word, "target"),
-                _ => tracing::warn!(name, state = word, reason = why, "target"),
-            }
-            desk.book.set_state(self.id, state);
-        }
-        self.shown = Some(state);
-    }
-
-    fn state(&self, now: Tick) -> Option<(State, &str)> {
-        if let Some(op) = self.plan.overdue_op(now) {
-            return Some((State::Stalled, op.label()));
-        }
-        let said = |t: &'_ Trouble| t.state;
-        let commit_off = self.intervals[Probe::Commit as usize].is_none();
-        let [commit, read] = &self.parts;
-        // With commits going on, reads that have no room are skipped and counted, and the target is as good as it can be.
-        let read = read.as_ref().filter(|t| commit_off || t.state != State::NoSpace);
-        if let Some(trouble) = self.whole.as_ref().or(commit.as_ref()).or(read) {
-            return Some((said(trouble), &trouble.failure.message));
-        }
-        self.found.as_ref()?;
-        let state = if self.to_lay.is_empty() { State::Ready } else { State::LayingOut };
-        Some((state, ""))
-    }
-
-    /// Why the target is not measured yet, in words; `None` when it is, or is known to fail.
-    pub(super) fn not_ready(&self) -> Option<String> {
-        let settled = self.whole.is_some() || self.parts.iter().any(Option::is_some);
-        let waiting = !settled
-            && self.shown.is_none_or(|s| s == State::LayingOut && self.to_lay.contains(&Role::Commits));
-        waiting.then(|| format!("target `{}` is not measured yet", self.name))
     }
 }
 

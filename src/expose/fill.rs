@@ -116,10 +116,10 @@ pub(super) fn layout(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
 pub(super) fn info(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     let facts = &target.facts;
     let engine = facts.engine.as_ref().map_or("", |engine| engine.kind.label());
-    let values =
-        [&target.plan.path, &facts.device, &facts.fstype, &facts.model, &facts.serial].map(String::as_str);
-    let [path, device, fstype, model, serial] = values;
-    out.count(&[path, device, fstype, model, serial, engine, &facts.direct], 1);
+    let what = [&target.plan.path, &facts.device, &facts.fstype, &facts.model, &facts.serial, &facts.by_id];
+    let [path, device, fstype, model, serial, by_id] = what.map(String::as_str);
+    let (volume_id, diskseq, direct) = (&facts.volume_id, &facts.diskseq, &facts.direct);
+    out.count(&[path, device, fstype, model, serial, by_id, volume_id, diskseq, engine, direct], 1);
 }
 
 pub(super) fn engine(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {

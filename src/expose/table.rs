@@ -83,8 +83,9 @@ pub(super) static METRICS: &[Metric] = &[
         "1 for the state that the target is in, 0 for all others."),
     row(gauge("layout_progress_ratio", "ratio"), &[], fill::layout,
         "Written part of the target's probe files."),
-    row(gauge("target_info", ""), &["path", "device", "fstype", "model", "serial", "engine", "direct"], fill::info,
-        "What the target is, always 1. direct: whether reads bypass the kernel's cache."),
+    row(gauge("target_info", ""), &["path", "device", "fstype", "model", "serial", "by_id", "volume_id", "diskseq", "engine", "direct"],
+        fill::info, "What the target is, always 1; what is not known is empty. volume_id: what a cloud's console calls the disk. direct: \
+         whether reads bypass the kernel's cache."),
     row(gauge("target_engine_info", ""), &["engine", "reason"], fill::engine,
         "The I/O engine in use and why this one, always 1; the reason is empty for the first choice."),
     row(gauge("target_device_info", ""), &["device", "leaf"], fill::devices,

@@ -43,6 +43,9 @@ fn facts() -> Facts {
         fstype: "ext4".into(),
         model: "Model \\ 5\"".into(),
         serial: "S/N".into(),
+        by_id: "nvme-X".into(),
+        volume_id: "vol-0abc".into(),
+        diskseq: "9".into(),
         direct: "true".into(),
         engine: Some(EngineChoice { kind: EngineKind::Threads, reason: "io_uring_setup: EPERM".into() }),
         settings: vec![device("sda"), device("sdb")],
@@ -310,40 +313,6 @@ proptest! {
             }
             before = text;
         }
-    }
-}
-
-/// Run in release: `cargo test --release --lib expose::tests::how_long -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn how_long_a_scrape_takes() {
-    for targets in [1, 5, 10, 20, 40, 80] {
-        let names: Vec<String> = (0..targets).map(|i| format!("target-{i}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut book = full_book(&names, 1100);
-        let snapshot = book.snapshot(at(2199));
-        let mut times = Vec::new();
-        let mut size = 0;
-        for _ in 0..200 {
-            let mut out = String::new();
-            let start = crate::clock::now();
-            text(&snapshot, at(2199), &mut out);
-            times.push(crate::clock::now().nanos_since(start));
-            size = out.len();
-        }
-        times.sort_unstable();
-        let series = {
-            let mut out = String::new();
-            text(&snapshot, at(2199), &mut out);
-            series(&out).len()
-        };
-        println!(
-            "{targets} targets: {series} series, {} KiB, min {} µs, p50 {} µs, p99 {} µs",
-            size / 1024,
-            times[0] / 1000,
-            times[100] / 1000,
-            times[197] / 1000
-        );
     }
 }
 

@@ -1,5 +1,5 @@
 //! Tells a slow disk from a daemon that was stopped, frozen or starved: a ticker beats forty times a second, and a beat that
-//! comes late says that nobody here ran, whatever the disk did. Stops shorter than [`LATE`] are not told from the disk's time.
+//! comes late says that nobody here ran, whatever the disk did. Stops shorter than 75 ms are not told from the disk's time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

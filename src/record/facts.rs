@@ -75,6 +75,12 @@ pub struct Facts {
     pub model: String,
     /// The disk's serial number.
     pub serial: String,
+    /// Its name below `/dev/disk/by-id` that says most.
+    pub by_id: String,
+    /// What a cloud's console calls it (`vol-…`, `d-…`).
+    pub volume_id: String,
+    /// The kernel's number of it, never given twice in one boot.
+    pub diskseq: String,
     /// What tells this disk from another under the same name; empty when nothing does.
     pub identity: String,
     /// Whether reads bypass the kernel's cache, in the words of the `direct` label.

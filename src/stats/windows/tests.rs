@@ -118,24 +118,3 @@ fn a_targets_hour_stays_below_400_kib() {
     assert!(bytes < 400 * 1024, "{bytes}");
     println!("{} KiB", bytes / 1024);
 }
-
-/// Run in release: `cargo test --release --lib stats::windows::tests::what_a_sample -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn what_a_sample_costs() {
-    for (name, step) in [("3,600 an hour", 1000), ("36,000 an hour", 100)] {
-        let mut windows = Windows::new(&LENGTHS);
-        let (mut time, mut random) = (0, 1u64);
-        let mut feed = |samples: u64| {
-            let start = crate::clock::now();
-            for _ in 0..samples {
-                time += step;
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                windows.record(at(time), random >> 44);
-            }
-            crate::clock::now().nanos_since(start) / samples
-        };
-        feed(40_000);
-        println!("{name}: {} ns a sample", feed(40_000));
-    }
-}
