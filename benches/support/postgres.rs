@@ -237,7 +237,7 @@ fn rested_part(text: &mut String, rested: &[&Rested]) {
     let Some(Rested { rate, .. }) = rested.first() else { return };
     let _ = writeln!(
         text,
-        "\nPostgreSQL rises by a little more than a commit does. Where each transaction has one sync, that is not the disk: a \
+        "\nPostgreSQL rises by a little more than a commit does. With about one sync to a transaction, that is not the disk: a \
          transaction after a rest takes longer than one in a row. At {rate} a second without any delay (`-R {rate}`) its mean from \
          the moment that it was sent is {} µs.",
         spread(rested.iter().map(|turn| turn.pgbench)),
