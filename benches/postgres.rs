@@ -6,7 +6,7 @@
 //! BLESS=1 cargo test --test performance
 //! ```
 //!
-//! Needs root, `/dev/fuse`, mkfs.ext4, and Debian's `postgresql` and `postgresql-contrib`. Where others run all the same,
+//! Needs root, `/dev/fuse`, mkfs.ext4, and Debian's `postgresql`. Where others run all the same,
 //! `chrt -f 1` before it keeps them from the CPU of all alike; the policy is in the output.
 
 #![allow(
