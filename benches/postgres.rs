@@ -6,7 +6,7 @@
 //! BLESS=1 cargo test --test performance
 //! ```
 //!
-//! Needs root, `/dev/fuse`, mkfs.ext4, and Debian's `postgresql` and `postgresql-contrib`. Where others run all the same,
+//! Needs root, `/dev/fuse`, mkfs.ext4, and Debian's `postgresql`. Where others run all the same,
 //! `chrt -f 1` before it keeps them from the CPU of all alike; the policy is in the output.
 
 #![allow(
@@ -38,11 +38,14 @@ use clap::Parser;
 use commits::{Probing, pg_test_fsync};
 use lab::{FileSystem, FuseDisk, Mounted, Need, Op, Postgres, Scratch};
 use support::postgres as raw;
-use support::postgres::{Late, Line, Run, Sync};
+use support::postgres::{Late, Line, Rested, Run, Sync};
 
 const DISK: u64 = 512 << 20;
 /// By how much an fsync is late, in ms.
 const DELAYS: [u64; 3] = [0, 5, 20];
+
+/// Transactions a second: about as many as there are with the longest delay.
+const RATE: u64 = 45;
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -131,10 +134,15 @@ fn lates(arguments: &Arguments) -> Vec<Line> {
         eprintln!("pgbench: round {} of {}", round + 1, arguments.late_rounds);
         for delay in DELAYS {
             wal.delay(Op::Sync, Duration::from_millis(delay));
-            let pgbench = postgres.pgbench_latency(arguments.seconds).as_nanos() as f64;
+            let before = wal.count(Op::Sync).operations;
+            let (mean, transactions) = postgres.pgbench_latency(arguments.seconds);
+            let (pgbench, syncs) = (mean.as_nanos() as f64, wal.count(Op::Sync).operations - before);
             let turn = ours.turn(Duration::from_secs(arguments.seconds) / 2);
-            lines.push(Line::Late(Late { round, delay, pgbench, ours: turn.figures() }));
+            lines.push(Line::Late(Late { round, delay, pgbench, transactions, syncs, ours: turn.figures() }));
         }
+        wal.heal(Op::Sync);
+        let pgbench = postgres.pgbench_rested_latency(arguments.seconds, RATE).as_nanos() as f64;
+        lines.push(Line::Rested(Rested { round, rate: RATE, pgbench }));
     }
     lines
 }

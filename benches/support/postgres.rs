@@ -17,6 +17,8 @@ pub enum Line {
     Sync(Sync),
     /// A turn of pgbench and one of ours on a disk whose fsync is late.
     Late(Late),
+    /// A turn of pgbench without delay, with a rest before each transaction.
+    Rested(Rested),
 }
 
 /// What was run where.
@@ -93,8 +95,23 @@ pub struct Late {
     pub delay: u64,
     /// Mean latency of a transaction, in nanoseconds.
     pub pgbench: f64,
+    /// How many.
+    pub transactions: u64,
+    /// Calls of fsync and fdatasync that reached the disk meanwhile.
+    pub syncs: u64,
     /// Ours.
     pub ours: Ours,
+}
+
+/// A turn of pgbench without delay, with a rest before each transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rested {
+    /// Which round, from 0.
+    pub round: u32,
+    /// Transactions a second.
+    pub rate: u64,
+    /// Mean latency of a transaction from the moment that it was sent, in nanoseconds.
+    pub pgbench: f64,
 }
 
 /// The lines of a raw file.
@@ -106,16 +123,18 @@ pub fn parse(text: &str) -> Result<Vec<Line>, String> {
 /// The section on PostgreSQL.
 pub fn section(lines: &[Line]) -> String {
     let mut text = String::from("## Beside PostgreSQL\n\n");
-    let (mut syncs, mut lates): (Vec<&Sync>, Vec<&Late>) = (Vec::new(), Vec::new());
+    let (mut syncs, mut lates, mut rested) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines {
         match line {
             Line::Run(run) => conditions(&mut text, run),
             Line::Sync(sync) => syncs.push(sync),
             Line::Late(late) => lates.push(late),
+            Line::Rested(turn) => rested.push(turn),
         }
     }
     sync_part(&mut text, &syncs);
     late_part(&mut text, &lates);
+    rested_part(&mut text, &rested);
     text
 }
 
@@ -180,8 +199,8 @@ fn late_part(text: &mut String, lates: &[&Late]) {
          fdatasync is late by a given time, and our `postgres` profile on that same disk, turn by turn. The server is \
          Debian's as it comes, but for checkpoints and autovacuum, which are kept out of the turns. A rise is the difference \
          to the turn without delay in the same round. What the timer adds to the delay, it adds for both.\n\n\
-         | fsync late by | pgbench, mean | our commit p50 | our commit mean | rise of pgbench | rise of our p50 |\n\
-         |--:|--:|--:|--:|--:|--:|\n",
+         | fsync late by | pgbench, mean | syncs a transaction | our commit p50 | our commit mean | rise of pgbench | rise of our p50 |\n\
+         |--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let mut delays: Vec<u64> = lates.iter().map(|l| l.delay).collect();
     delays.sort_unstable();
@@ -192,8 +211,10 @@ fn late_part(text: &mut String, lates: &[&Late]) {
         let rises: Vec<(f64, f64)> = turns.iter().filter_map(|turn| rise(lates, turn)).collect();
         let _ = writeln!(
             text,
-            "| {delay} ms | {} | {} | {} | {} | {} |",
+            "| {delay} ms | {} | {:.3} | {} | {} | {} | {} |",
             spread(turns.iter().map(|t| t.pgbench)),
+            turns.iter().map(|t| t.syncs).sum::<u64>() as f64
+                / turns.iter().map(|t| t.transactions).sum::<u64>() as f64,
             spread(turns.iter().map(|t| t.ours.commit_p50 as f64)),
             spread(turns.iter().map(|t| t.ours.mean)),
             spread(rises.iter().map(|r| r.0)),
@@ -209,6 +230,18 @@ fn late_part(text: &mut String, lates: &[&Late]) {
         }
     }
     claim_table(text, &claims);
+}
+
+/// What is left of a difference, where each transaction has one sync.
+fn rested_part(text: &mut String, rested: &[&Rested]) {
+    let Some(Rested { rate, .. }) = rested.first() else { return };
+    let _ = writeln!(
+        text,
+        "\nPostgreSQL rises by a little more than a commit does. With about one sync to a transaction, that is not the disk: a \
+         transaction after a rest takes longer than one in a row. At {rate} a second without any delay (`-R {rate}`) its mean from \
+         the moment that it was sent is {} µs.",
+        spread(rested.iter().map(|turn| turn.pgbench)),
+    );
 }
 
 /// Of pgbench and of our p50 over the turn without delay in the same round; none for that turn itself.

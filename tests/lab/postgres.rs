@@ -84,13 +84,21 @@ impl Postgres {
         self.pgbench(&["-i", "-q"]);
     }
 
-    /// The mean latency of pgbench's simple update (`-N`), which commits once, from one client over so many seconds.
-    pub fn pgbench_latency(&self, seconds: u64) -> Duration {
+    /// pgbench's simple update (`-N`), which commits once, from one client over so many seconds: the mean latency of its
+    /// transactions, and how many they were.
+    pub fn pgbench_latency(&self, seconds: u64) -> (Duration, u64) {
         let told = self.pgbench(&["-n", "-N", "-c", "1", "-T", &seconds.to_string()]);
-        let millis =
-            told.lines().find_map(|line| line.strip_prefix("latency average = ")?.strip_suffix(" ms"));
-        let millis: f64 = millis.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{told}"));
-        Duration::from_secs_f64(millis / 1e3)
+        let mean = Duration::from_secs_f64(number(&told, "latency average = ") / 1e3);
+        (mean, number(&told, "number of transactions actually processed: ") as u64)
+    }
+
+    /// As [`Self::pgbench_latency`], with a rest before each transaction, so that there are so many in a second: the mean
+    /// latency from the moment that one was sent.
+    pub fn pgbench_rested_latency(&self, seconds: u64, rate: u64) -> Duration {
+        let [seconds, rate] = [seconds, rate].map(|n| n.to_string());
+        let told = self.pgbench(&["-n", "-N", "-c", "1", "-R", &rate, "-T", &seconds]);
+        let late = number(&told, "rate limit schedule lag: avg ");
+        Duration::from_secs_f64((number(&told, "latency average = ") - late) / 1e3)
     }
 
     /// Takes a base backup into a fresh directory and returns it. Panics with its own words if it fails.
@@ -148,6 +156,12 @@ fn serve(programs: &Path, data: &Path, sockets: &Path, scratch: &Scratch) -> Chi
     as_user(&mut command, USER);
     dies_with_us(&mut command);
     command.spawn().unwrap()
+}
+
+/// The number behind these words, with which a line begins.
+fn number(told: &str, words: &str) -> f64 {
+    let rest = told.lines().find_map(|line| line.strip_prefix(words)?.split(' ').next());
+    rest.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no `{words}` in {told}"))
 }
 
 fn give(directory: &Path) {

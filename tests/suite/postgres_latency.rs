@@ -35,7 +35,7 @@ fn our_commits_rise_by_what_the_transactions_of_postgresql_rise() {
 /// Means of our commits and of the transactions of pgbench over the same seconds.
 fn means(daemon: &Running, postgres: &Postgres) -> (f64, f64) {
     let before = commits(daemon);
-    let theirs = postgres.pgbench_latency(4);
+    let (theirs, _) = postgres.pgbench_latency(4);
     let ours = commits(daemon).since(&before);
     assert!(ours.count >= 10.0, "{ours:?}");
     (ours.sum / ours.count, theirs.as_secs_f64())
