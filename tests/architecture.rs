@@ -10,14 +10,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up. A room imports from lower floors only; rooms on one floor do not know each other.
-const FLOORS: [&[&str]; 12] = [
+const FLOORS: &[&[&str]] = &[
     &["units", "clock"],
-    &["sys", "stats", "spec"],
-    &["io", "target", "credit", "sandbox"],
-    &["probe", "device", "persist"],
+    &["sys", "stats"],
+    &["io", "target"],
+    &["probe"],
     &["schedule"],
     &["record"],
-    &["diagnose"],
     &["expose", "page", "report"],
     &["http"],
     &["config"],

@@ -1,11 +1,11 @@
 //! What HTTP shows, asked of the control thread, which answers from memory.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use tokio::sync::oneshot;
 
 use super::control::Message;
+use super::inbox::Outbox;
 use crate::clock;
 use crate::expose::OwnCounters;
 use crate::http::{Content, Pending, Unavailable};
@@ -15,12 +15,12 @@ use crate::{expose, page};
 
 /// The content of a running daemon.
 pub(super) struct FromControl {
-    messages: Sender<Message>,
+    messages: Outbox,
     own: OwnCounters,
 }
 
 impl FromControl {
-    pub(super) fn new(messages: Sender<Message>, own: OwnCounters) -> Self {
+    pub(super) fn new(messages: Outbox, own: OwnCounters) -> Self {
         Self { messages, own }
     }
 

@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
+use super::inbox::{Inbox, Outbox};
 use super::target::Target;
 use super::work::{Desk, Tasks, Work};
 use crate::clock::{self, Tick};
@@ -44,6 +45,8 @@ const SKIP_REASONS: &[&str] = &[
 pub(super) enum Message {
     /// A lane of a target has finished a job.
     Report { target: usize, writes: bool, report: Report },
+    /// Something was left for an impatient control thread.
+    Wake,
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
@@ -73,7 +76,7 @@ impl Control {
         plan: &Plan,
         heart: &Arc<Heartbeat>,
         roots: &Arc<Roots>,
-        messages: &Sender<Message>,
+        messages: &Outbox,
     ) -> Result<Self, Error> {
         let now = clock::now();
         let epoch = clock::wall().saturating_sub(Duration::from_nanos(now.nanos()));
@@ -106,14 +109,22 @@ impl Control {
         &mut self,
         plan: &TargetPlan,
         context: Context,
-        messages: &Sender<Message>,
+        messages: &Outbox,
         now: Tick,
     ) -> Result<(), Error> {
         let at = self.targets.len();
         let report = |writes| {
             let messages = messages.clone();
-            // A control thread that is gone needs no reports.
-            move |report| drop(messages.send(Message::Report { target: at, writes, report }))
+            move |report: Report| {
+                let good_run = matches!(&report, Report::Ran(outcome) if outcome.result.is_ok());
+                let message = Message::Report { target: at, writes, report };
+                if good_run {
+                    messages.leave(message);
+                } else {
+                    // A control thread that is gone needs no reports.
+                    let _ = messages.send(message);
+                }
+            }
         };
         let lanes = (
             writer::spawn(context.clone(), report(true)).map_err(|e| Error::Start("a writing lane", e))?,
@@ -134,12 +145,17 @@ impl Control {
     }
 
     /// Until nobody can send a message any more.
-    pub(super) fn run(mut self, inbox: &Receiver<Message>) {
+    pub(super) fn run(mut self, inbox: &Inbox) {
         loop {
+            self.take_what_is_left(inbox);
             let look = self.looked + LOOK;
-            let wake = self.start_what_is_due().map_or(look, |wake| wake.min(look));
-            match inbox.recv_timeout(wake.since(clock::now())) {
-                Ok(message) => self.take(message),
+            let (wake, waiting) = self.start_what_is_due();
+            let wake = wake.map_or(look, |wake| wake.min(look));
+            match inbox.wait(waiting, wake.since(clock::now())) {
+                Ok(message) => {
+                    self.take_what_is_left(inbox);
+                    self.take(message);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -150,8 +166,15 @@ impl Control {
         }
     }
 
+    fn take_what_is_left(&mut self, inbox: &Inbox) {
+        while let Some(message) = inbox.left() {
+            self.take(message);
+        }
+    }
+
     fn take(&mut self, message: Message) {
         match message {
+            Message::Wake => {}
             Message::Report { target, writes, report } => {
                 let task = self.out[target][usize::from(!writes)].take();
                 if let Some(&(_, work)) = task.and_then(|task| self.works.get(&task)) {
@@ -172,12 +195,13 @@ impl Control {
         }
     }
 
-    fn start_what_is_due(&mut self) -> Option<Tick> {
+    /// When to ask again at the latest, and whether something waits for a lane to be done.
+    fn start_what_is_due(&mut self) -> (Option<Tick>, bool) {
         if self.draining {
             if self.out.iter().flatten().all(Option::is_none) {
                 let _ = self.drained.take().map(|tell| tell.send(()));
             }
-            return None;
+            return (None, true);
         }
         let now = clock::now();
         let decision = self.planner.decide(now);
@@ -187,6 +211,7 @@ impl Control {
         for (task, reason, slots) in decision.skipped {
             self.count(task, |book, id, probe| book.skipped(id, probe, reason, slots));
         }
+        let mut gave_back = false;
         for start in decision.start {
             let Some(&(at, work)) = self.works.get(&start.task) else { continue };
             let target = &mut self.targets[at];
@@ -195,6 +220,8 @@ impl Control {
             {
                 self.planner.finished(start.task);
                 self.planner.set(start.task, When::At(later), now);
+                // What it had claimed for a moment may be wanted by others that were due.
+                gave_back = true;
                 continue;
             }
             let job = target.job(work, start.planned, now);
@@ -203,9 +230,10 @@ impl Control {
                 self.out[at][usize::from(!work.writes())] = Some(start.task);
             } else {
                 self.planner.finished(start.task);
+                gave_back = true;
             }
         }
-        decision.wake
+        (if gave_back { Some(now) } else { decision.wake }, decision.waiting)
     }
 
     fn count(&mut self, task: TaskId, count: impl FnOnce(&mut Book, record::TargetId, Probe)) {

@@ -8,6 +8,7 @@ mod content;
 mod control;
 mod facts;
 mod forecast;
+mod inbox;
 mod once;
 mod target;
 mod work;
@@ -15,7 +16,6 @@ mod work;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ pub use once::{Ended, Halt, Once, Step, once};
 
 use content::FromControl;
 use control::{Control, Message};
+use inbox::Outbox;
 
 /// How long a run that is out may go on after we were told to end. A lane that is stuck is not waited for any longer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -70,7 +71,7 @@ pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Erro
     let heart = Arc::new(Heartbeat::new(clock::now()));
     let stops = own.prober_stops.clone();
     start_ticker(Arc::clone(&heart), move || stops.inc())?;
-    let (messages, inbox) = channel();
+    let (messages, inbox) = inbox::inbox();
     let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
     let ended = start_control(move || control.run(&inbox))?;
     tracing::info!(
@@ -118,7 +119,7 @@ async fn serve(
     web: http::Config,
     content: FromControl,
     told: impl Future<Output = ()>,
-    messages: &Sender<Message>,
+    messages: &Outbox,
 ) -> Result<(), Error> {
     http::serve(listeners, web, Arc::new(content), told).await.map_err(Error::Http)?;
     drain(messages).await
@@ -146,7 +147,7 @@ fn told_to_end() -> Result<impl Future<Output = ()>, Error> {
 }
 
 /// Starts nothing more and waits for what is out, at most for the grace.
-async fn drain(messages: &Sender<Message>) -> Result<(), Error> {
+async fn drain(messages: &Outbox) -> Result<(), Error> {
     let (tell, told) = oneshot::channel();
     messages.send(Message::Drain(tell)).map_err(|_| Error::ControlEnded)?;
     match tokio::time::timeout(GRACE, told).await {

@@ -23,6 +23,9 @@ const UNHINDERED: u64 = 64 << 20;
 /// The first wait before what failed is tried again; it doubles up to the longest.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// The same for layouts that failed.
+const LAY_AGAIN: Duration = Duration::from_secs(2);
+const LONGEST_LAY_AGAIN: Duration = Duration::from_secs(3600);
 /// How often a target that is well is looked at anew: a directory may be removed, a mount hidden, a setting changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
@@ -50,6 +53,9 @@ pub(super) struct Target {
     reading: Option<(PathBuf, Head)>,
     /// The read file was laid out anew because its extents were not written; once is enough to tell a file system that always says so.
     relaid: bool,
+    /// When a layout that failed may begin again, by probe, and how often it failed.
+    lay_after: [Option<Tick>; 2],
+    lay_failures: [u32; 2],
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
@@ -78,6 +84,8 @@ impl Target {
             parts: [None, None],
             reading: None,
             relaid: false,
+            lay_after: [None; 2],
+            lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
         }
@@ -130,8 +138,11 @@ impl Target {
                 for probe in Probe::ALL.iter().filter(|probe| work_of(**probe).writes() == work.writes()) {
                     self.hold(*probe, State::Gone, desk);
                 }
-                if !work.writes() {
-                    self.reading = None;
+                if work.writes() {
+                    self.plan.inflight.clear_writer();
+                } else {
+                    self.plan.inflight.clear_reader();
+                    self.reads_closed();
                 }
                 self.try_again(Fell::Whole, desk);
             }
@@ -150,6 +161,8 @@ impl Target {
         if self.home.is_none() {
             if self.opened.is_none() || self.parts[Probe::Read as usize].is_some() {
                 desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
+            } else {
+                self.go(Probe::Read, desk);
             }
             return;
         }
@@ -157,18 +170,20 @@ impl Target {
             match state {
                 None => {}
                 Some(FileState::Ready(head)) => self.file_ready(role, head, desk),
-                Some(FileState::Lay) => self.to_lay.push_back(role),
+                Some(FileState::Lay) => self.lay_when_it_may(role, desk),
                 Some(FileState::Trouble(trouble)) => {
                     self.part_failed(probe_of(role), trouble, desk);
                     self.try_again(Fell::of(probe_of(role)), desk);
                 }
             }
         }
-        if !self.to_lay.is_empty() {
-            desk.planner.set(self.task(Work::Layout), When::At(desk.now), desk.now);
-        }
-        if self.to_lay.contains(&Role::Reads) {
-            self.hold(Probe::Read, State::LayingOut, desk);
+    }
+
+    /// After a layout that failed late (a quota, a bad block) the next one waits, longer each time: it would write as much again.
+    fn lay_when_it_may(&mut self, role: Role, desk: &mut Desk<'_>) {
+        match self.lay_after[probe_of(role) as usize].filter(|at| *at > desk.now) {
+            Some(at) => self.look_again(at, desk),
+            None => self.lay(role, desk),
         }
     }
 
@@ -177,7 +192,12 @@ impl Target {
         if let Some(note) = prepared.note.as_ref().filter(|_| self.home != prepared.home) {
             tracing::info!(name = self.name, "{note}");
         }
-        self.devices = prepared.target.leaf_keys();
+        let devices = prepared.target.leaf_keys();
+        if devices != self.devices {
+            // What the reader has open may be the disk that was here before.
+            self.reads_closed();
+        }
+        self.devices = devices;
         for work in [Work::Layout, Work::Commit, Work::Read] {
             desk.planner.set_devices(self.task(work), &self.devices);
         }
@@ -196,6 +216,8 @@ impl Target {
                 self.read_head = Some(head);
                 let wanted = self.home.clone().map(|home| (home, head));
                 if self.reading.is_some() && self.reading == wanted {
+                    self.parts[Probe::Read as usize] = None;
+                    self.go(Probe::Read, desk);
                     return;
                 }
                 desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
@@ -231,6 +253,7 @@ impl Target {
     fn laid(&mut self, role: Role, head: Head, desk: &mut Desk<'_>) {
         self.to_lay.retain(|r| *r != role);
         self.laid = 0;
+        (self.lay_after[probe_of(role) as usize], self.lay_failures[probe_of(role) as usize]) = (None, 0);
         self.file_ready(role, head, desk);
         self.next_slice(desk);
     }
@@ -282,7 +305,7 @@ impl Target {
                 let trouble = trouble_of(failure);
                 self.stop(outcome.probe, trouble, desk);
                 if outcome.probe == Probe::Read {
-                    self.reading = None;
+                    self.reads_closed();
                 }
                 self.try_again(Fell::of(outcome.probe), desk);
             }
@@ -294,12 +317,17 @@ impl Target {
         match (work, self.to_lay.front().copied()) {
             (Work::Layout, Some(role)) => {
                 self.to_lay.pop_front();
+                self.layout_failed(role, desk);
                 self.part_failed(probe_of(role), trouble, desk);
                 self.next_slice(desk);
                 self.try_again(Fell::of(probe_of(role)), desk);
             }
+            (Work::Commit, _) => {
+                self.part_failed(Probe::Commit, trouble, desk);
+                self.try_again(Fell::Commit, desk);
+            }
             (Work::Open | Work::Read, _) => {
-                self.reading = None;
+                self.reads_closed();
                 self.part_failed(Probe::Read, trouble, desk);
                 self.try_again(Fell::Read, desk);
             }
@@ -310,6 +338,7 @@ impl Target {
                     }
                     self.hold(*probe, trouble.state, desk);
                 }
+                self.reads_closed();
                 self.whole = Some(trouble);
                 self.try_again(Fell::Whole, desk);
             }
@@ -326,11 +355,29 @@ impl Target {
         self.parts[probe as usize] = Some(trouble);
     }
 
-    /// The probe runs in its slots from now on.
+    /// The reading lane has nothing open, or not the right thing: the next look has it open anew.
+    fn reads_closed(&mut self) {
+        (self.reading, self.opened) = (None, None);
+    }
+
+    fn layout_failed(&mut self, role: Role, desk: &mut Desk<'_>) {
+        let probe = probe_of(role);
+        let failures = &mut self.lay_failures[probe as usize];
+        let wait = LAY_AGAIN.saturating_mul(1 << (*failures).min(16)).min(LONGEST_LAY_AGAIN);
+        *failures += 1;
+        self.laid = 0;
+        self.lay_after[probe as usize] = Some(desk.now + wait);
+        desk.book.set_layout(self.id, probe, 0, 0);
+    }
+
+    /// The probe runs in its slots from now on; one that was held has its first run in what is left of this one.
     fn go(&mut self, probe: Probe, desk: &mut Desk<'_>) {
         let Some(interval) = self.intervals[probe as usize] else { return };
         let task = self.task(work_of(probe));
-        desk.planner.hold(task, None);
+        if desk.planner.is_held(task) {
+            desk.planner.hold(task, None);
+            desk.planner.set(task, When::Never, desk.now);
+        }
         desk.planner.set(task, When::Every(interval), desk.now);
     }
 

@@ -2,21 +2,22 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use super::inbox::Inbox;
 use super::*;
 
 /// Serves as `run` does, with `work` for the control thread, until `told` is dropped.
 fn daemon(
     limits: http::Limits,
     told: oneshot::Receiver<Infallible>,
-    work: impl FnOnce(&Receiver<Message>) + Send + 'static,
+    work: impl FnOnce(&Inbox) + Send + 'static,
 ) -> (SocketAddr, JoinHandle<Result<(), Error>>) {
     let listeners = http::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
     let address = listeners.addresses()[0];
     let thread = thread::spawn(move || {
-        let (messages, inbox) = channel();
+        let (messages, inbox) = inbox::inbox();
         let ended = start_control(move || work(&inbox))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let web = http::Config { limits, ..http::Config::default() };
@@ -37,8 +38,8 @@ fn health(address: SocketAddr) -> String {
     answer
 }
 
-fn answer_one(inbox: &Receiver<Message>) {
-    match inbox.recv().unwrap() {
+fn answer_one(inbox: &Inbox) {
+    match inbox.wait(false, Duration::from_secs(60)).unwrap() {
         Message::Ready(tell) => tell.send(Err("not yet".into())).unwrap(),
         _ => panic!("asked for something else"),
     }
@@ -49,7 +50,7 @@ fn a_control_thread_that_panics_ends_the_daemon() {
     let (_told, never) = oneshot::channel();
     let (address, daemon) = daemon(http::Limits::default(), never, |inbox| {
         answer_one(inbox);
-        drop(inbox.recv());
+        drop(inbox.wait(false, Duration::from_secs(60)));
         panic!("on purpose");
     });
     assert!(health(address).contains(" 200 OK\r\n"), "not ready, but healthy");

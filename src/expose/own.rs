@@ -11,7 +11,7 @@ const LOG_LINES_DROPPED: Row = (
 );
 const PROBER_STOPS: Row = (
     "diskcanary_prober_stops_total",
-    "Times that the whole daemon stood still for more than 75 ms: stopped, frozen, or starved of CPU. Delays of that time are not the disks'.",
+    "Times that the whole daemon stood still for more than 150 ms: stopped, frozen, or starved of CPU. Delays of that time are not the disks'.",
 );
 
 /// Name and meaning of each.

@@ -62,6 +62,17 @@ impl Inflight {
         self.0[OPEN_BY_READER].store(0, Relaxed);
     }
 
+    /// The writing lane lost its way (a panic): nothing of it is out any more.
+    pub fn clear_writer(&self) {
+        [Op::Write, Op::Sync, Op::Open, Op::Layout].into_iter().for_each(|op| self.end(op));
+    }
+
+    /// As [`Inflight::clear_writer`], for the reading lane.
+    pub fn clear_reader(&self) {
+        self.end(Op::Read);
+        self.end_open_by_reader();
+    }
+
     /// No `op` is out.
     #[inline]
     pub fn end(&self, op: Op) {

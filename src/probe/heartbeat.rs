@@ -1,5 +1,5 @@
-//! Tells a slow disk from a daemon that was stopped, frozen or starved: a ticker beats forty times a second, and a beat that
-//! comes late says that nobody here ran, whatever the disk did. Stops shorter than 75 ms are not told from the disk's time.
+//! Tells a slow disk from a daemon that was stopped, frozen or starved: a ticker beats ten times a second, and a beat that
+//! comes late says that nobody here ran, whatever the disk did. Stops shorter than 150 ms are not told from the disk's time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -9,9 +9,9 @@ use super::{Fault, Finding, Invalid, Outcome};
 use crate::clock::Tick;
 
 /// Time between two beats.
-pub const PERIOD: Duration = Duration::from_millis(25);
+pub const PERIOD: Duration = Duration::from_millis(100);
 /// A silence longer than this is a gap. The gap begins when the beat was due: before that nobody was missed.
-const LATE: Duration = Duration::from_millis(75);
+const LATE: Duration = Duration::from_millis(150);
 
 /// When the ticker last ran, and its latest gap.
 #[derive(Debug)]
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn a_late_beat_is_a_gap_and_only_its_overlap_counts() {
         let heart = Heartbeat::new(at(1000));
-        assert!(!heart.beat(at(1025)));
-        assert_eq!(heart.silent(at(1000), at(1060)), Duration::ZERO);
+        assert!(!heart.beat(at(1100)));
+        assert_eq!(heart.silent(at(1000), at(1240)), Duration::ZERO);
         // Stopped until 5 s; the lane is back before the ticker.
-        assert_eq!(heart.silent(at(1050), at(5000)), Duration::from_millis(3950));
+        assert_eq!(heart.silent(at(1050), at(5000)), Duration::from_millis(3800));
         assert!(heart.beat(at(5001)));
-        assert_eq!(heart.silent(at(1050), at(5002)), Duration::from_millis(3951));
+        assert_eq!(heart.silent(at(1050), at(5002)), Duration::from_millis(3801));
         assert_eq!(heart.silent(at(5002), at(5003)), Duration::ZERO);
     }
 

@@ -47,6 +47,8 @@ pub struct Decision {
     pub missed: Vec<(TaskId, u64)>,
     /// Slots that ended unused on purpose, and why.
     pub skipped: Vec<(TaskId, &'static str, u64)>,
+    /// Something is due and waits for its lane or its devices.
+    pub waiting: bool,
     /// Ask again at this instant at the latest; `None`: when something has finished or changed.
     pub wake: Option<Tick>,
 }
@@ -139,6 +141,11 @@ impl Planner {
         }
     }
 
+    /// Whether the task is held.
+    pub fn is_held(&self, id: TaskId) -> bool {
+        self.tasks.get(&id).is_some_and(|task| task.hold.is_some())
+    }
+
     /// The task's next instant.
     pub fn next(&self, id: TaskId) -> Option<Tick> {
         self.tasks.get(&id)?.next.map(|(_, at)| at)
@@ -167,6 +174,8 @@ impl Planner {
                 decision.start.push(Start { task: id, planned });
             }
         }
+        let due = |task: &Task| task.hold.is_none() && task.next.is_some_and(|(_, at)| at <= now);
+        decision.waiting = self.tasks.values().any(due);
         decision.wake = self.wake(now);
         decision
     }

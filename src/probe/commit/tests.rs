@@ -21,7 +21,7 @@ fn laid(folder: &std::path::Path) -> (Home, Head) {
 
 #[test]
 fn every_profile_commits_and_costs_what_its_row_says() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let heart = Heartbeat::new(clock::now());
     for profile in Profile::ALL {
@@ -47,7 +47,7 @@ fn every_profile_commits_and_costs_what_its_row_says() {
 
 #[test]
 fn appends_follow_each_other_and_wrap_without_touching_the_head() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let mut probe = CommitProbe::open(&home, head, Profile::Etcd.row(), None, 1, random).unwrap();
@@ -59,7 +59,7 @@ fn appends_follow_each_other_and_wrap_without_touching_the_head() {
 
 #[test]
 fn overwrites_are_aligned_and_spread() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let mut probe = CommitProbe::open(&home, head, Profile::Overwrite.row(), None, 1, random).unwrap();
@@ -70,7 +70,7 @@ fn overwrites_are_aligned_and_spread() {
 
 #[test]
 fn a_method_can_be_set_apart() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let row = Profile::Postgres.row();
@@ -81,7 +81,7 @@ fn a_method_can_be_set_apart() {
 #[test]
 fn only_the_very_file_that_was_looked_at_is_opened() {
     let other_head = |head: Head| Head { file: head.file ^ 1, ..head };
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let path = home.path().join("commits");
     let open = |head| {
@@ -110,7 +110,7 @@ fn only_the_very_file_that_was_looked_at_is_opened() {
 
 #[test]
 fn pages_are_fetched_once_and_counted() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let heart = Heartbeat::new(clock::now());
@@ -136,7 +136,7 @@ fn pages_are_fetched_once_and_counted() {
 
 #[test]
 fn a_file_that_has_shrunk_is_not_grown_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let heart = Heartbeat::new(clock::now());

@@ -10,7 +10,7 @@ fn open(at: &Path) -> Result<Home, Trouble> {
 
 #[test]
 fn is_marked_locked_and_cleaned() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = open(folder.path()).unwrap();
     assert!(fs::read_to_string(home.path().join(TAG_NAME)).unwrap().starts_with("Signature: 8a477f5"));
     let second = open(folder.path()).unwrap_err();
@@ -26,7 +26,7 @@ fn is_marked_locked_and_cleaned() {
 
 #[test]
 fn a_foreign_directory_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::create_dir(folder.path().join(NAME)).unwrap();
     fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
     assert!(open(folder.path()).unwrap_err().failure.message.contains("is not ours"));
@@ -36,7 +36,7 @@ fn a_foreign_directory_is_left_alone() {
 
 #[test]
 fn a_foreign_file_among_ours_keeps_all_in_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     drop(open(folder.path()).unwrap());
     fs::write(folder.path().join(NAME).join("letters.txt"), "dear").unwrap();
     let error = clean(folder.path()).unwrap_err();
@@ -46,7 +46,7 @@ fn a_foreign_file_among_ours_keeps_all_in_place() {
 
 #[test]
 fn one_probe_file_goes_and_the_rest_stays() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     drop(open(folder.path()).unwrap());
     for name in ["commits", "reads"] {
         fs::write(folder.path().join(NAME).join(name), "").unwrap();
@@ -59,8 +59,8 @@ fn one_probe_file_goes_and_the_rest_stays() {
 
 #[test]
 fn a_link_in_its_place_is_not_followed() {
-    let folder = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(NAME)).unwrap();
     assert!(open(folder.path()).is_err());
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
@@ -68,7 +68,7 @@ fn a_link_in_its_place_is_not_followed() {
 
 #[test]
 fn one_cut_off_while_it_was_made_is_taken_up() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::create_dir(folder.path().join(NAME)).unwrap();
     fs::write(folder.path().join(NAME).join("tag.new"), "Sig").unwrap();
     assert!(open(folder.path()).is_ok());
@@ -76,7 +76,7 @@ fn one_cut_off_while_it_was_made_is_taken_up() {
 
 #[test]
 fn of_many_that_start_at_once_one_gets_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let at = folder.path();
     let all: Vec<_> = std::thread::scope(|scope| {
         let started: Vec<_> = (0..8).map(|_| scope.spawn(|| open(at))).collect();
@@ -96,7 +96,7 @@ fn the_tag_of_another_program_marks_nothing_as_ours() {
         format!("{signature}\n# This directory was made by cargo.\n"),
         String::new(),
     ] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = folder.path().join(NAME);
         fs::create_dir(&path).unwrap();
         fs::write(path.join(TAG_NAME), &text).unwrap();
@@ -108,7 +108,7 @@ fn the_tag_of_another_program_marks_nothing_as_ours() {
         assert_eq!(fs::read_to_string(path.join(TAG_NAME)).unwrap(), text);
     }
     // The lines behind those two may change from one version to the next.
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::create_dir(folder.path().join(NAME)).unwrap();
     let ours: String = TAG.split_inclusive('\n').take(MARK_LINES).collect();
     fs::write(folder.path().join(NAME).join(TAG_NAME), ours + "# More.\n").unwrap();
@@ -118,7 +118,7 @@ fn the_tag_of_another_program_marks_nothing_as_ours() {
 #[test]
 fn a_half_made_tag_is_known_by_its_bytes() {
     for (text, ours) in [("Sig", true), ("", true), ("Sig\0\0", true), ("Signal", false), ("dear", false)] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = folder.path().join(NAME);
         fs::create_dir(&path).unwrap();
         fs::write(path.join(NEW_TAG), text).unwrap();
@@ -133,7 +133,7 @@ fn a_half_made_tag_is_known_by_its_bytes() {
 #[test]
 fn clean_leaves_a_foreign_file_under_a_name_of_ours() {
     for name in ["commits", "reads", LOCK_NAME, NEW_TAG] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         drop(open(folder.path()).unwrap());
         let path = folder.path().join(NAME);
         fs::write(path.join(name), "somebody's").unwrap();
@@ -151,7 +151,7 @@ fn clean_leaves_a_foreign_file_under_a_name_of_ours() {
 
 #[test]
 fn a_lock_that_was_removed_while_we_took_it_is_taken_anew() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = folder.path().canonicalize().unwrap();
     let dir = Dir::open(&path).unwrap();
     let mut seen = 0;
@@ -168,7 +168,7 @@ fn a_lock_that_was_removed_while_we_took_it_is_taken_anew() {
 
 #[test]
 fn a_lock_that_another_made_anew_meanwhile_is_the_others() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = folder.path().canonicalize().unwrap();
     let dir = Dir::open(&path).unwrap();
     let mut other = None;

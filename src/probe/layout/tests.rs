@@ -28,7 +28,7 @@ fn lay(home: &Home) -> (Head, Extents) {
 
 #[test]
 fn every_block_is_written_and_knows_itself() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
     let (head, extents) = lay(&home);
@@ -47,7 +47,7 @@ fn every_block_is_written_and_knows_itself() {
 
 #[test]
 fn another_wish_or_a_changed_length_is_laid_out_anew() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     lay(&home);
     let other = Wish { size: Bytes::mib(8), ..WISH };
@@ -58,7 +58,7 @@ fn another_wish_or_a_changed_length_is_laid_out_anew() {
 
 #[test]
 fn one_cut_off_in_the_middle_is_not_trusted() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     let mut layout = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
     let step = layout.step(&home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
@@ -71,7 +71,7 @@ fn one_cut_off_in_the_middle_is_not_trusted() {
 
 #[test]
 fn a_foreign_file_is_refused_and_an_empty_one_replaced() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     let path = home.path().join("commits");
     fs::write(&path, "somebody's").unwrap();
@@ -84,7 +84,7 @@ fn a_foreign_file_is_refused_and_an_empty_one_replaced() {
 
 #[test]
 fn a_file_with_a_second_name_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     lay(&home);
     fs::hard_link(home.path().join("commits"), folder.path().join("precious")).unwrap();
@@ -93,7 +93,7 @@ fn a_file_with_a_second_name_is_refused() {
 
 #[test]
 fn a_broken_head_of_ours_is_laid_out_anew() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     lay(&home);
     let file = fs::File::options().write(true).open(home.path().join("commits")).unwrap();
@@ -103,7 +103,7 @@ fn a_broken_head_of_ours_is_laid_out_anew() {
 
 #[test]
 fn zeros_are_nobodys_only_when_there_is_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     let path = home.path().join("commits");
     // As a btrfs image begins: its first mark lies at 64 KiB.
@@ -128,7 +128,7 @@ fn zeros_are_nobodys_only_when_there_is_nothing_else() {
 
 #[test]
 fn what_came_after_the_look_is_not_removed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
     fs::write(home.path().join("commits"), "somebody's").unwrap();
@@ -150,7 +150,7 @@ fn disturbed(home: &Home, disturb: impl FnOnce(&mut Layout, &Path)) -> Trouble {
 
 #[test]
 fn a_layout_that_fails_gives_its_space_back() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     // Any write that fails, as one does for which there is no room.
     let said = disturbed(&home, |layout, _| {
@@ -168,7 +168,7 @@ fn a_layout_that_fails_gives_its_space_back() {
 
 #[test]
 fn a_layout_whose_name_is_gone_ends_and_leaves_what_stands_there() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     let said = disturbed(&home, |_, path| fs::remove_file(path).unwrap());
     assert_eq!(said.failure.errno, Errno::EBADMSG);
@@ -183,7 +183,7 @@ fn a_layout_whose_name_is_gone_ends_and_leaves_what_stands_there() {
 
 #[test]
 fn an_unfinished_file_without_room_to_finish_it_is_removed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
     let no_room = Wish { reserve: Some(Bytes::new(u64::MAX)), ..WISH };
     let (head, _) = lay(&home);

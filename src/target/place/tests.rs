@@ -14,7 +14,7 @@ impl Disk {
     /// A real directory tree; a path with a slash at its end is a directory, another one a file.
     #[allow(clippy::disallowed_methods, reason = "a fixture")]
     fn with(paths: &[&str]) -> Self {
-        let disk = Self { folder: tempfile::tempdir().unwrap(), roots: Roots::default() };
+        let disk = Self { folder: tempfile::tempdir_in("/var/tmp").unwrap(), roots: Roots::default() };
         for path in paths {
             let full = disk.at(path);
             std::fs::create_dir_all(if path.ends_with('/') { &full } else { full.parent().unwrap() })
