@@ -78,6 +78,35 @@ fn commits_that_fail_are_counted_with_stage_and_errno_and_are_no_samples() {
     }
 }
 
+/// The daemon looks at the path anew when something fails: here a commit, while the directory has another name for a moment, or
+/// while all our files are gone.
+#[test]
+fn a_target_that_was_away_for_a_while_is_wholly_measured_again() {
+    if lacks(FUSE) {
+        return;
+    }
+    let disk = FuseDisk::new();
+    let (here, away) = (disk.path().join("data"), disk.path().join("away"));
+    fs::create_dir(&here).unwrap();
+    let daemon = Daemon::new().config(&format!("targets:\n{}", target("d", &here, "100ms", "100ms"))).start();
+    all_measured(&daemon, &["d"], &["commit", "read"]);
+    fs::rename(&here, &away).unwrap();
+    disk.fail(Op::Sync, libc::EIO, 1);
+    seen_when(&daemon, "it is gone", |seen| seen.errors("d", "commit", "open", "ENOENT") >= 1.0);
+    disk.heal(Op::Sync);
+    fs::rename(&away, &here).unwrap();
+    recovers(&daemon, "the directory is back");
+
+    fs::remove_dir_all(here.join(".diskcanary")).unwrap();
+    disk.fail(Op::Sync, libc::EIO, 1);
+    std::thread::sleep(Duration::from_millis(500));
+    disk.heal(Op::Sync);
+    recovers(&daemon, "our files are made anew");
+    for name in ["CACHEDIR.TAG", "commits", "reads"] {
+        assert!(here.join(".diskcanary").join(name).exists(), "{name}");
+    }
+}
+
 fn first_block(file: &Path) -> Vec<u8> {
     let mut block = vec![0; 4096];
     fs::File::open(file).unwrap().read_exact_at(&mut block, 0).unwrap();
