@@ -37,6 +37,14 @@ fn links_lead_somewhere() {
 }
 
 #[test]
+fn nothing_is_left_to_fill_in() {
+    let blank = |line: &&str| line.len() > 3 && line.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    for (page, text) in pages() {
+        assert_eq!(text.lines().find(blank), None, "{}", page.display());
+    }
+}
+
+#[test]
 fn metrics_that_are_named_are_ours() {
     let reference = fs::read_to_string("docs/metrics.md").unwrap();
     for (page, text) in pages() {
