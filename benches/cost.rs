@@ -92,7 +92,7 @@ fn main() {
         }
         measure(&mut raw, &disks, Variant::Hour, HOUR_IN);
     }
-    println!("{}", raw::section(&raw.lines));
+    println!("{}", raw::section("Cost", "", &raw.lines));
 }
 
 /// The lines as they come; also on disk at once, so that a run that is cut short is not lost.

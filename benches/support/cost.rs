@@ -155,9 +155,9 @@ const SLOTS: f64 = 99.0;
 /// Milliseconds that a text may take.
 const SCRAPE: f64 = 3.0;
 
-/// The section on cost.
-pub fn section(lines: &[Line]) -> String {
-    let mut text = String::from("## Cost\n\n");
+/// A section on cost, under a title and a sentence on the machine's day.
+pub fn section(title: &str, about: &str, lines: &[Line]) -> String {
+    let mut text = format!("## {title}\n\n{about}\n\n");
     for line in lines {
         if let Line::Run(run) = line {
             conditions(&mut text, run);
