@@ -120,8 +120,8 @@ impl File {
 }
 
 const AMPLIFICATION: &str = "\
-Written is what we hand to the kernel. More reaches the device, by our measurements: with fsync on ext4 about 2.5 times as
-much, with etcd's 2300 B appends 2.8 times, on btrfs 30 to 40 times. diskcanary_commit_device_bytes shows it for this disk.
+Written is what we hand to the kernel. Journals and whole pages make it more at the device, how much depends on profile and
+file system: docs/profiles.md has what was measured on ext4 and xfs, and diskcanary_commit_device_bytes shows it for this disk.
 ";
 
 /// The whole plan as text. Ends with a newline.
