@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod device;
 pub mod expose;
 pub mod http;
 pub mod io;

@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["units", "clock"],
     &["sys", "stats"],
     &["io", "target"],
-    &["probe"],
+    &["probe", "device"],
     &["schedule"],
     &["record"],
     &["expose", "page", "report"],
