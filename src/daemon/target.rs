@@ -1,6 +1,8 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
+mod again;
+mod lines;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +18,10 @@ use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Job, Lane, Report, TaskId, When};
+use crate::sys;
 use crate::target;
+use lines::Lines;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
 const UNHINDERED: u64 = 64 << 20;
@@ -59,11 +64,17 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
+    /// What the log says, and how much more it may.
+    said: Option<State>,
+    said_no_ring: bool,
+    lines: Lines,
+    seed: u64,
 }
 
 impl Target {
     pub(super) fn new(id: TargetId, plan: record::Plan, lanes: (Lane, Lane), tasks: Tasks) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
+        let seed = xxh3_64_with_seed(plan.name.as_bytes(), sys::hostname_hash());
         Self {
             name: plan.name.clone(),
             id,
@@ -88,6 +99,10 @@ impl Target {
             lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
+            said: None,
+            said_no_ring: false,
+            lines: Lines::new(),
+            seed,
         }
     }
 
@@ -259,7 +274,9 @@ impl Target {
     }
 
     fn opened(&mut self, opened: &OpenedReads, desk: &mut Desk<'_>) {
-        if let crate::io::Reason::NoRing(_) = opened.reason {
+        if let (crate::io::Reason::NoRing(_), false) =
+            (opened.reason, std::mem::replace(&mut self.said_no_ring, true))
+        {
             tracing::warn!(name = self.name, engine = %opened.engine, reason = %opened.reason, "reads go without a ring");
         }
         self.found = Some(opened.target.clone());
@@ -363,8 +380,8 @@ impl Target {
     fn layout_failed(&mut self, role: Role, desk: &mut Desk<'_>) {
         let probe = probe_of(role);
         let failures = &mut self.lay_failures[probe as usize];
-        let wait = LAY_AGAIN.saturating_mul(1 << (*failures).min(16)).min(LONGEST_LAY_AGAIN);
-        *failures += 1;
+        let wait = again::wait(LAY_AGAIN, LONGEST_LAY_AGAIN, *failures, self.seed);
+        *failures = failures.saturating_add(1);
         self.laid = 0;
         self.lay_after[probe as usize] = Some(desk.now + wait);
         desk.book.set_layout(self.id, probe, 0, 0);
@@ -389,11 +406,11 @@ impl Target {
         desk.planner.set(task, When::Every(interval), desk.now);
     }
 
-    /// Looks at the target anew after a while that doubles with each failure of the same part.
+    /// Looks at the target anew after a while that grows with each failure of the same part.
     fn try_again(&mut self, fell: Fell, desk: &mut Desk<'_>) {
         let failures = &mut self.failures[fell as usize];
-        let wait = RETRY.saturating_mul(1 << (*failures).min(6)).min(LONGEST_RETRY);
-        *failures += 1;
+        let wait = again::wait(RETRY, LONGEST_RETRY, *failures, self.seed);
+        *failures = failures.saturating_add(1);
         self.look_again(desk.now + wait, desk);
     }
 

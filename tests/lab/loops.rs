@@ -33,6 +33,7 @@ impl LoopOptions {
 pub struct Loop {
     device: PathBuf,
     backing: PathBuf,
+    options: LoopOptions,
     attached: bool,
     scratch: Scratch,
 }
@@ -45,16 +46,19 @@ impl Loop {
 
     /// A device made to order.
     pub fn with(options: LoopOptions) -> Self {
-        let scratch = Scratch::new();
+        Self::over(Scratch::new(), options)
+    }
+
+    /// A device made to order, its backing file in a directory of its own below this one.
+    pub fn within(directory: &Path, options: LoopOptions) -> Self {
+        Self::over(Scratch::within(directory), options)
+    }
+
+    fn over(scratch: Scratch, options: LoopOptions) -> Self {
         let backing = scratch.path().join("disk.img");
         make(&backing, options);
-        let mut arguments =
-            vec!["--find".to_owned(), "--show".to_owned(), format!("--sector-size={}", options.sector)];
-        arguments.extend(options.direct.then(|| "--direct-io=on".to_owned()));
-        arguments.extend(options.read_only.then(|| "--read-only".to_owned()));
-        arguments.push(backing.display().to_string());
-        let device = PathBuf::from(run("losetup", &arguments));
-        Self { device, backing, attached: true, scratch }
+        let device = attach(&backing, options);
+        Self { device, backing, options, attached: true, scratch }
     }
 
     /// The block device, `/dev/loopN`.
@@ -114,6 +118,15 @@ impl Loop {
     }
 }
 
+impl Loop {
+    /// Plugs the disk in again, after [`Self::detach`]: under the first name that is free by now.
+    pub fn attach_again(&mut self) {
+        assert!(!self.attached);
+        self.device = attach(&self.backing, self.options);
+        self.attached = true;
+    }
+}
+
 impl Drop for Loop {
     fn drop(&mut self) {
         self.detach();
@@ -131,6 +144,15 @@ pub(super) fn detach_below(directory: &Path) {
             let _ = try_run("losetup", &["--detach", device]);
         }
     }
+}
+
+fn attach(backing: &Path, options: LoopOptions) -> PathBuf {
+    let mut arguments =
+        vec!["--find".to_owned(), "--show".to_owned(), format!("--sector-size={}", options.sector)];
+    arguments.extend(options.direct.then(|| "--direct-io=on".to_owned()));
+    arguments.extend(options.read_only.then(|| "--read-only".to_owned()));
+    arguments.push(backing.display().to_string());
+    PathBuf::from(run("losetup", &arguments))
 }
 
 fn make(backing: &Path, options: LoopOptions) {

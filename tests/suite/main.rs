@@ -33,6 +33,7 @@ mod logging;
 mod once;
 mod postgres_latency;
 mod profiles;
+mod reliability;
 mod safety;
 mod starvation;
 mod targets;
