@@ -110,9 +110,17 @@ impl Loop {
         fs::OpenOptions::new().write(true).open(&self.backing).unwrap().set_len(size).unwrap();
     }
 
+    /// The device refuses writes from here on, or takes them again. The kernel remembers that beyond a detach, for whoever has the
+    /// device next: it is taken back there.
+    pub fn set_read_only(&self, read_only: bool) {
+        let flag = if read_only { "--setro" } else { "--setrw" };
+        run("blockdev", &[flag.as_ref(), self.device.as_os_str()]);
+    }
+
     /// Pulls the disk. A file system on it is to be lazily unmounted first; the device goes when its last user does.
     pub fn detach(&mut self) {
         if std::mem::take(&mut self.attached) {
+            let _ = try_run("blockdev", &["--setrw".as_ref(), self.device.as_os_str()]);
             let _ = try_run("losetup", &["--detach".as_ref(), self.device.as_os_str()]);
         }
     }

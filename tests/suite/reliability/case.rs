@@ -44,6 +44,12 @@ impl<D> Acted<D> {
         self
     }
 
+    /// As [`Self::ill`], made so here.
+    pub(super) fn ill_by(mut self, strike: fn(&mut D)) -> Self {
+        strike(&mut self.disk);
+        self.ill()
+    }
+
     pub(super) fn lifted(mut self, lift: fn(&mut D, u32)) -> Self {
         self.lift = lift;
         self

@@ -106,6 +106,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         make: |room| commits(room, |d, _| d.fail(Op::Write, libc::EDQUOT, 1)),
     },
     Scenario {
+        name: "edquot_at_layout",
+        kind: "quota",
+        made: "FUSE: every write answers EDQUOT before there is a probe file",
+        seen: &[State("no_space"), Error("commit", "layout", "EDQUOT"), Skipped("commit", "no_space")],
+        recovers: "when the quota allows it; until then a layout is tried less and less often, and gives its room back",
+        after: &[],
+        make: |room| {
+            let disk = on_fuse(room, COMMITS, |_, _| {});
+            disk.ill_by(|d| d.fail(Op::Write, libc::EDQUOT, 1)).boxed()
+        },
+    },
+    Scenario {
         name: "erofs_on_write",
         kind: "read-only behind our back",
         made: "FUSE: every write answers EROFS",

@@ -207,24 +207,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "device_set_read_only",
-        kind: "a device that takes no writes",
-        made: "`blockdev --setro` below a mounted ext4",
-        seen: &[Error("commit", "write", "EPERM")],
-        recovers: NEXT_LOOK,
-        after: &[],
-        make: |room| {
-            on(room.ext4(), COMMITS)
-                .struck(|s, _| {
-                    drop(lab::run("blockdev", &["--setro".as_ref(), s.disk.disk().device().as_os_str()]))
-                })
-                .lifted(|s, _| {
-                    drop(lab::run("blockdev", &["--setrw".as_ref(), s.disk.disk().device().as_os_str()]))
-                })
-                .boxed()
-        },
-    },
-    Scenario {
         name: "full_at_the_start",
         kind: "no room for the probe files",
         made: "an ext4 that others have filled",

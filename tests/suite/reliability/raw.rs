@@ -135,12 +135,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             let disk = room.device(SIZE, 512);
             let path = disk.device().to_owned();
             Acted::on(disk, &path, READS)
-                .struck(|disk, _| {
-                    drop(lab::run("blockdev", &["--setro".as_ref(), disk.device().as_os_str()]))
-                })
-                .lifted(|disk, _| {
-                    drop(lab::run("blockdev", &["--setrw".as_ref(), disk.device().as_os_str()]))
-                })
+                .struck(|disk, _| disk.set_read_only(true))
+                .lifted(|disk, _| disk.set_read_only(false))
                 .boxed()
         },
     },
