@@ -106,11 +106,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         make: |room| commits(room, |d, _| d.fail(Op::Write, libc::EDQUOT, 1)),
     },
     Scenario {
-        name: "edquot_at_layout",
+        name: "edquot_at_the_start",
         kind: "quota",
-        made: "FUSE: every write answers EDQUOT before there is a probe file",
-        seen: &[State("no_space"), Error("commit", "layout", "EDQUOT"), Skipped("commit", "no_space")],
-        recovers: "when the quota allows it; until then a layout is tried less and less often, and gives its room back",
+        made: "FUSE: every write answers EDQUOT before anything of ours is there",
+        seen: &[State("no_space"), Error("commit", "open", "EDQUOT"), Skipped("commit", "no_space")],
+        recovers: LOOK_AGAIN,
         after: &[],
         make: |room| {
             let disk = on_fuse(room, COMMITS, |_, _| {});

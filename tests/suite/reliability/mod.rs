@@ -21,6 +21,7 @@ mod ward;
 mod watch;
 
 use crate::lab::{self, Need};
+use std::time::Duration;
 use table::Scenario;
 use ward::Ward;
 
@@ -28,6 +29,7 @@ const NEEDS: &[Need] = &[
     Need::Root,
     Need::Fuse,
     Need::Tool("mkfs.ext4"),
+    Need::Tool("mkfs.xfs"),
     Need::Tool("losetup"),
     Need::Tool("chattr"),
     Need::Tool("fsfreeze"),
@@ -47,12 +49,13 @@ fn run(scenarios: &[Scenario], ward: Ward) {
 
 #[test]
 fn disks_that_answer_with_errors() {
-    run(errors::SCENARIOS, Ward::default());
+    // The waits between two looks grow to a minute.
+    run(errors::SCENARIOS, Ward { whole: Duration::from_secs(150), ..Ward::default() });
 }
 
 #[test]
 fn disks_that_hang_or_crawl() {
-    run(hangs::SCENARIOS, Ward::default());
+    run(hangs::SCENARIOS, Ward { whole: Duration::from_secs(600), ..Ward::default() });
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::table::Scenario;
 use crate::lab::{self, Loop, Mounted};
 use crate::targets::{BOTH, COMMITS};
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -80,6 +81,20 @@ fn free(disk: &Mounted) {
     disk.free();
 }
 
+/// The file system forgets how to do anything, at once and for good (`FS_IOC_SHUTDOWN`, without writing its log).
+fn shut_down(s: &mut Shelf, _: u32) {
+    const SHUTDOWN: libc::Ioctl = 0x8004_587d;
+    let (root, without_log) = (fs::File::open(s.path()).unwrap(), 2_u32);
+    // SAFETY: this command reads one 32-bit number.
+    let done = unsafe { libc::ioctl(root.as_raw_fd(), SHUTDOWN, &raw const without_log) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+fn mounted_anew(s: &mut Shelf, pid: u32) {
+    s.unmount_wholly(pid);
+    s.mount_again();
+}
+
 const NEXT_LOOK: &str = "found at the next look";
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -115,6 +130,24 @@ pub(super) const SCENARIOS: &[Scenario] = &[
                 })
                 .boxed()
         },
+    },
+    Scenario {
+        name: "ext4_shut_down",
+        kind: "the file system has shut itself down",
+        made: "ext4, FS_IOC_SHUTDOWN as after an error of the journal; later unmounted and mounted again",
+        seen: &[State("gone"), Error("commit", "write", "EIO"), Error("read", "read", "EIO")],
+        recovers: "when it is mounted again",
+        after: &[NewDisks(0)],
+        make: |room| on(room.ext4(), BOTH).struck(shut_down).lifted(mounted_anew).boxed(),
+    },
+    Scenario {
+        name: "xfs_shut_down",
+        kind: "the file system has shut itself down",
+        made: "xfs, the same",
+        seen: &[State("gone"), Error("commit", "write", "EIO"), Error("read", "read", "EIO")],
+        recovers: "when it is mounted again",
+        after: &[NewDisks(0)],
+        make: |room| on(room.xfs(), BOTH).struck(shut_down).lifted(mounted_anew).boxed(),
     },
     Scenario {
         name: "unmounted",

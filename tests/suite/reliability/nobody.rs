@@ -32,7 +32,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "no_memory_for_a_ring",
         kind: "io_uring refused: ENOMEM",
-        made: "RLIMIT_MEMLOCK of 64 KiB, as nobody",
+        made: "io_uring_setup answers ENOMEM (seccomp), and 64 KiB of memory may be locked",
         seen: &[Engine("threads", "ENOMEM"), GoesOn("read"), State("ready")],
         recovers: "no harm: reads go through threads, and the reason is in a metric and one line of the log",
         after: &[],

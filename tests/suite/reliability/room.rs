@@ -53,6 +53,11 @@ impl Room {
         disk
     }
 
+    pub(super) fn xfs(&self) -> Mounted {
+        let disk = Loop::within(self.memory.path(), LoopOptions { direct: false, ..LoopOptions::of(DISK) });
+        Mounted::on(FileSystem::Xfs, disk, &[], "")
+    }
+
     pub(super) fn ext4_sized(&self, size: u64) -> Mounted {
         let disk = ext4(&self.memory, size, &[], "");
         self.give(disk.path());

@@ -76,10 +76,12 @@ fn page() -> String {
         - three healthy targets on other disks (two ext4 on loop devices, one FUSE file system) keep their rate: each probe of \
         theirs is due every 100 ms, at least 100 of its slots pass, all of them are accounted for, and at least 95 % of them are runs;\n\
         - `/metrics` is asked once a second and answers within one second each time;\n\
-        - the daemon has as many threads as before, and no panic;\n\
+        - the daemon has no more threads and descriptors than before, and no panic;\n\
         - when the fault is lifted the target is `ready` and up again, with new good runs of each probe, and nobody has restarted \
         anything. After a failure a target is looked at anew after about 1, 2, 4 … s, at the longest after 60 s, so that may take a moment;\n\
         - the log has a few lines about it, however long it lasts.\n\n\
+        Faults last for 10 s at least; with `tests/run --full` disks hang for 10 minutes, and errors last until the waits have grown to a \
+        minute.\n\n\
         Errors are counted in `diskcanary_probe_errors_total{{probe,stage,errno}}`, states are `diskcanary_target_state{{state}}`. \
         Faults of the daemon itself are at the end of the table, with what is asserted there in words.\n\n\
         | fault | kind | how it is made | what is seen | how it ends |\n|---|---|---|---|---|\n",
