@@ -39,7 +39,7 @@ const LOOK_AGAIN: &str = "found at the next look";
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "eio_on_write",
-        kind: "error of the medium, writing",
+        kind: "error of the medium",
         made: "FUSE: every write answers EIO",
         seen: &[State("gone"), Error("commit", "write", "EIO"), Skipped("commit", "gone")],
         recovers: LOOK_AGAIN,
@@ -48,7 +48,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eio_on_fsync",
-        kind: "error of the medium, flushing",
+        kind: "error of the medium",
         made: "FUSE: every fsync answers EIO",
         seen: &[State("gone"), Error("commit", "sync", "EIO"), Error("commit", "layout", "EIO")],
         recovers: "the file is not trusted any more: it is laid out anew",
@@ -57,7 +57,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eio_on_read",
-        kind: "error of the medium, reading",
+        kind: "error of the medium",
         made: "FUSE: every read answers EIO",
         seen: &[State("gone"), Error("read", "read", "EIO"), Skipped("read", "gone")],
         recovers: LOOK_AGAIN,
@@ -66,7 +66,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eio_on_open",
-        kind: "error of the medium, opening",
+        kind: "error of the medium",
         made: "FUSE: every write, and then every open, answers EIO",
         seen: &[State("gone"), Error("commit", "open", "EIO")],
         recovers: LOOK_AGAIN,
@@ -89,7 +89,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "enospc_on_write",
-        kind: "a pool behind the disk is full",
+        kind: "no room",
         made: "FUSE: every write answers ENOSPC, though the space reported is free (thin provisioning)",
         seen: &[State("no_space"), Error("commit", "write", "ENOSPC"), Skipped("commit", "no_space")],
         recovers: LOOK_AGAIN,
@@ -119,7 +119,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "erofs_on_write",
-        kind: "read-only behind our back",
+        kind: "read-only",
         made: "FUSE: every write answers EROFS",
         seen: &[State("read_only"), Error("commit", "write", "EROFS"), Skipped("commit", "read_only")],
         recovers: LOOK_AGAIN,
@@ -128,7 +128,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "estale_everywhere",
-        kind: "stale handle of a network file system",
+        kind: "stale handle",
         made: "FUSE: everything answers ESTALE",
         seen: &[State("gone"), Error("commit", "write", "ESTALE"), Error("commit", "open", "ESTALE")],
         recovers: LOOK_AGAIN,
@@ -137,7 +137,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "etimedout_on_read",
-        kind: "a network that times out",
+        kind: "network",
         made: "FUSE: every read answers ETIMEDOUT",
         seen: &[State("gone"), Error("read", "read", "ETIMEDOUT")],
         recovers: LOOK_AGAIN,
@@ -146,7 +146,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eremoteio_on_write",
-        kind: "the far end fails",
+        kind: "network",
         made: "FUSE: every write answers EREMOTEIO",
         seen: &[State("gone"), Error("commit", "write", "EREMOTEIO")],
         recovers: LOOK_AGAIN,
@@ -155,7 +155,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "econnreset_on_fsync",
-        kind: "a connection that breaks",
+        kind: "network",
         made: "FUSE: every fsync answers ECONNRESET",
         seen: &[State("gone"), Error("commit", "sync", "ECONNRESET")],
         recovers: "the file is laid out anew",
@@ -164,7 +164,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eagain_on_write",
-        kind: "try again, for ever",
+        kind: "asked to try again, for ever",
         made: "FUSE: every write answers EAGAIN",
         seen: &[State("gone"), Error("commit", "write", "EAGAIN")],
         recovers: LOOK_AGAIN,
@@ -173,7 +173,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eagain_on_read",
-        kind: "try again, for ever",
+        kind: "asked to try again, for ever",
         made: "FUSE: every read answers EAGAIN",
         seen: &[State("gone"), Error("read", "read", "EAGAIN")],
         recovers: LOOK_AGAIN,
@@ -182,7 +182,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "eintr_on_read",
-        kind: "interrupted, for ever",
+        kind: "asked to try again, for ever",
         made: "FUSE: every read answers EINTR",
         seen: &[State("gone"), Error("read", "read", "EINTR")],
         recovers: LOOK_AGAIN,
@@ -191,7 +191,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "einval_on_write",
-        kind: "an operation that is not taken any more",
+        kind: "operation not taken any more",
         made: "FUSE: every write answers EINVAL, as after a change of alignment",
         seen: &[State("gone"), Error("commit", "write", "EINVAL")],
         recovers: LOOK_AGAIN,
@@ -200,7 +200,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "short_write",
-        kind: "too few bytes written",
+        kind: "too few bytes",
         made: "FUSE: every write takes 512 bytes of 4096",
         seen: &[State("gone"), Invalid("commit", "short_io"), Error("commit", "write", "EIO")],
         recovers: LOOK_AGAIN,
@@ -209,7 +209,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "short_read",
-        kind: "too few bytes read",
+        kind: "too few bytes",
         made: "FUSE: every read brings 512 bytes of 4096",
         seen: &[State("gone"), Invalid("read", "short_io"), Error("read", "read", "EIO")],
         recovers: LOOK_AGAIN,
@@ -218,7 +218,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "empty_read",
-        kind: "no bytes at all",
+        kind: "too few bytes",
         made: "FUSE: every read brings 0 bytes, as beyond the end",
         seen: &[State("gone"), Invalid("read", "short_io")],
         recovers: LOOK_AGAIN,
@@ -227,7 +227,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "wrong_bytes",
-        kind: "corruption of data",
+        kind: "corruption",
         made: "a bit is turned in every second block of the read file, behind FUSE",
         seen: &[Fault("read", "corruption"), Invalid("read", "corruption"), GoesOn("read")],
         recovers: "the next run that finds the right bytes clears it",
@@ -246,7 +246,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "broken_head",
-        kind: "corruption of our own mark",
+        kind: "corruption",
         made: "a bit is turned in the head of the commit file; a failed write has it read again",
         seen: &[Error("commit", "write", "EIO"), State("gone")],
         recovers: "a head that is broken is known as ours, and the file is laid out anew",

@@ -114,7 +114,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "file_in_its_place",
-        kind: "probe file replaced by another's file",
+        kind: "probe file replaced",
         made: "somebody's file is moved over the commit file",
         seen: &[Error("commit", "open", "EBADMSG"), State("unsupported"), Skipped("commit", "unsupported")],
         recovers: FOREIGN,
@@ -136,7 +136,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "directory_in_its_place",
-        kind: "probe file replaced by a directory",
+        kind: "probe file replaced",
         made: "a directory stands where the commit file was",
         seen: &[State("unsupported"), Error("commit", "open", "EEXIST")],
         recovers: FOREIGN,
@@ -155,7 +155,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "link_in_its_place",
-        kind: "probe file replaced by a symbolic link",
+        kind: "probe file replaced",
         made: "a link to somebody's file stands where the commit file was",
         seen: &[State("unsupported"), Error("commit", "open", "EEXIST")],
         recovers: FOREIGN,
@@ -178,7 +178,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "pipe_in_its_place",
-        kind: "probe file replaced by a FIFO",
+        kind: "probe file replaced",
         made: "a FIFO, which an open would wait for, stands where the commit file was",
         seen: &[State("unsupported"), Error("commit", "open", "EEXIST")],
         recovers: FOREIGN,
@@ -304,7 +304,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "path_becomes_a_file",
-        kind: "the path is no directory any more",
+        kind: "path that cannot be resolved",
         made: "the target's directory is moved away, and a file has its name",
         seen: &[State("unsupported"), Error("commit", "open", "ENOTDIR")],
         recovers: "when the directory is back",
@@ -325,7 +325,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "links_in_a_circle",
-        kind: "the path leads nowhere: ELOOP",
+        kind: "path that cannot be resolved",
         made: "the path is a link to itself; later to a directory",
         seen: &[State("gone"), Error("commit", "open", "ELOOP")],
         recovers: "when the link is mended",
@@ -334,7 +334,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "name_too_long",
-        kind: "the path cannot be: ENAMETOOLONG",
+        kind: "path that cannot be resolved",
         made: "the path is a link to a name of 300 bytes; later to a directory",
         seen: &[State("gone"), Error("commit", "open", "ENAMETOOLONG")],
         recovers: "when the link is mended",
@@ -343,7 +343,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "very_deep",
-        kind: "a very deep path",
+        kind: "path that is missing",
         made: "a directory 400 levels down, moved away and back",
         seen: &[State("gone"), Error("commit", "open", "ENOENT")],
         recovers: "when it is back",

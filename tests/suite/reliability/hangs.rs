@@ -4,7 +4,7 @@ use super::case::{Acted, Case};
 use super::room::Room;
 use super::sign::Sign::{Age, Error, GoesOn, Longer, Missed, State};
 use super::table::Scenario;
-use crate::lab::{Blkio, Direction, FuseDisk, Hang, Op};
+use crate::lab::{self, Blkio, Direction, FuseDisk, Hang, Op};
 use crate::targets::{BOTH, COMMITS, READS};
 use std::thread;
 use std::time::Duration;
@@ -66,7 +66,7 @@ const LOOKED_AT: &str = "when it answers";
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "write_hangs",
-        kind: "hang of one operation: write",
+        kind: "hang of one operation",
         made: "FUSE: no write is answered",
         seen: &[Age("write"), State("stalled"), Missed("commit", 10)],
         recovers: ANSWERS,
@@ -75,7 +75,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "fsync_hangs",
-        kind: "hang of one operation: fsync",
+        kind: "hang of one operation",
         made: "FUSE: no fsync is answered",
         seen: &[Age("sync"), State("stalled"), Missed("commit", 10)],
         recovers: ANSWERS,
@@ -84,7 +84,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "read_hangs",
-        kind: "hang of one operation: read",
+        kind: "hang of one operation",
         made: "FUSE: no read is answered",
         seen: &[Age("read"), State("stalled"), Missed("read", 10)],
         recovers: LOOKED_AT,
@@ -93,7 +93,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "open_hangs",
-        kind: "hang of one operation: open",
+        kind: "hang of one operation",
         made: "FUSE: writes fail with EIO, and no open is answered",
         seen: &[Error("commit", "write", "EIO"), Age("open"), State("stalled")],
         recovers: LOOKED_AT,
@@ -102,7 +102,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "statfs_hangs",
-        kind: "hang of one operation: statfs",
+        kind: "hang of one operation",
         made: "FUSE: writes fail with EIO, and no statfs is answered",
         seen: &[Error("commit", "write", "EIO"), Age("open"), State("stalled")],
         recovers: LOOKED_AT,
@@ -111,7 +111,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "getattr_hangs",
-        kind: "hang of one operation: getattr",
+        kind: "hang of one operation",
         made: "FUSE: writes fail with EIO, and no lookup and no getattr is answered",
         seen: &[Age("open"), State("stalled")],
         recovers: LOOKED_AT,
@@ -120,7 +120,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "unlink_hangs",
-        kind: "hang of one operation: unlink",
+        kind: "hang of one operation",
         made: "FUSE: fsyncs fail with EIO, and no unlink is answered",
         seen: &[Error("commit", "sync", "EIO"), Age("layout"), State("gone")],
         recovers: LOOKED_AT,
@@ -129,7 +129,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "create_hangs",
-        kind: "hang of one operation: create",
+        kind: "hang of one operation",
         made: "FUSE: fsyncs fail with EIO, and no create is answered",
         seen: &[Error("commit", "sync", "EIO"), Age("layout"), State("gone")],
         recovers: LOOKED_AT,
@@ -164,7 +164,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "frozen",
-        kind: "freeze: writes hang, reads go on",
+        kind: "freeze",
         made: "ext4 on a loop device, `fsfreeze -f`",
         seen: &[State("stalled"), Missed("commit", 10), GoesOn("read")],
         recovers: "at the thaw, with the whole time as one sample",
@@ -173,7 +173,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "throttled",
-        kind: "throttled to 10 operations a second",
+        kind: "throttled",
         made: "ext4 on a loop device, blkio cgroup",
         seen: &[Missed("commit", 5), Longer("commit", 0.1)],
         recovers: "when the limit is lifted; it was slow and never wrong",
@@ -182,7 +182,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "fsync_of_12_s",
-        kind: "one fsync that takes long and then works",
+        kind: "one operation that takes long and then works",
         made: "FUSE: an fsync is answered after 12 s; commits are due each 100 ms",
         seen: &[Age("sync"), Missed("commit", 110)],
         recovers: ANSWERS,
@@ -203,7 +203,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
                 .judged(|_, patient| {
                     // 12 s are 120 slots: one is begun before, and what follows the thaw is in time.
                     let missed = patient.more("probe_missed_total", &[("probe", "commit")]);
-                    assert!((118.0..=121.0).contains(&missed), "{missed} slots missed");
+                    // In ten minutes a busy machine misses some of its own.
+                    let most = if lab::full() { 150.0 } else { 121.0 };
+                    assert!(missed >= 118.0 && missed <= most, "{missed} slots missed");
                     assert_eq!(patient.longer_than("sync", 10.0), 1.0);
                 })
                 .boxed()

@@ -100,7 +100,7 @@ const NEXT_LOOK: &str = "found at the next look";
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "mounted_read_only",
-        kind: "read-only mount",
+        kind: "read-only",
         made: "ext4 mounted read-only before the start; `mount -o remount,rw` later",
         seen: &[State("read_only"), Error("commit", "open", "EROFS"), Skipped("commit", "read_only")],
         recovers: NEXT_LOOK,
@@ -190,7 +190,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "mounted_over",
-        kind: "another disk mounted over it",
+        kind: "another disk under an old name",
         made: "a second ext4 is mounted at the same place, and taken away later",
         seen: &[NewDisks(1), GoesOn("commit")],
         recovers: "what is in the place is measured: first the one, then the other disk",
@@ -204,7 +204,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "exchanged_by_another",
-        kind: "a new disk at an old mount point",
+        kind: "another disk under an old name",
         made: "unmounted, and another ext4 mounted there",
         seen: &[State("gone"), Error("commit", "open", "ENODEV")],
         recovers: "the new disk is measured, with files and windows that begin anew",
@@ -218,7 +218,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "back_under_another_name",
-        kind: "a disk that comes back under another name",
+        kind: "a disk back under another name",
         made: "unmounted, its loop device detached and attached again as another /dev/loopN, and mounted",
         seen: &[State("gone")],
         recovers: "it is the same disk by what it is, so nothing begins anew and its files are used again",
@@ -241,7 +241,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "full_at_the_start",
-        kind: "no room for the probe files",
+        kind: "no room",
         made: "an ext4 that others have filled",
         seen: &[State("no_space"), Skipped("commit", "no_space")],
         recovers: "when there is room",
@@ -263,7 +263,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "no_inodes",
-        kind: "inodes used up",
+        kind: "no inodes",
         made: "an ext4 with 16 inodes, all taken",
         seen: &[State("no_space"), Error("commit", "open", "ENOSPC")],
         recovers: "when some are free",
@@ -279,7 +279,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "overlay_full",
-        kind: "the upper layer of an overlay is full",
+        kind: "no room",
         made: "an overlay on an ext4 that others have filled",
         seen: &[State("no_space"), Skipped("commit", "no_space")],
         recovers: "when there is room",

@@ -23,7 +23,7 @@ pub(super) const SCENARIOS: &[Own] = &[
     },
     Own {
         name: "frozen_by_a_cgroup",
-        kind: "the daemon is frozen",
+        kind: "the daemon is stopped",
         made: "cgroup freezer, for 5 s (with `--full` 30 s)",
         seen: "the same",
         recovers: "at once",

@@ -63,7 +63,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "device_resized",
-        kind: "reads beyond the end after a resize",
+        kind: "a device that is smaller than it was",
         made: "a loop device is made smaller (`losetup -c`) under the running daemon",
         seen: &[Error("read", "read", "EIO")],
         recovers: "by itself: its new size is found at the next look",
@@ -81,7 +81,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "device_exchanged",
-        kind: "a new disk under an old name",
+        kind: "another disk under an old name",
         made: "a link as in /dev/disk/by-path: the disk fails, its link goes, and comes back to another disk",
         seen: &[State("gone"), Error("read", "read", "EIO"), Error("read", "open", "ENOENT")],
         recovers: "the other disk is measured, with windows that begin anew",
@@ -99,7 +99,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "device_renamed",
-        kind: "a disk that comes back under another name",
+        kind: "a disk back under another name",
         made: "a loop device fails, is detached and attached anew: the link leads to it under its new name",
         seen: &[State("gone"), Error("read", "open", "ENOENT")],
         recovers: "it is the same disk by what it is, so nothing begins anew",
@@ -142,7 +142,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "node_missing",
-        kind: "a device that is not there at the start",
+        kind: "path that is missing",
         made: "the path below /dev/disk/by-path does not exist, and comes later",
         seen: &[State("gone"), Error("read", "open", "ENOENT"), Skipped("read", "gone")],
         recovers: "when it is there",
