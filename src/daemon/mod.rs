@@ -12,6 +12,7 @@ mod inbox;
 mod once;
 mod reload;
 mod seats;
+mod talk;
 mod target;
 mod watch;
 mod work;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::facts::{Opened, facts};
 use super::seats::Pair;
+use super::talk::Talk;
 use super::watch::Watch;
 use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
@@ -48,6 +49,7 @@ pub(super) struct Target {
     /// What the lane does was asked for by another spec.
     stale: [bool; 2],
     watch: Watch,
+    talk: Talk,
     intervals: [Option<Duration>; 2],
     found: Option<target::Target>,
     opened: Option<Opened>,
@@ -79,6 +81,7 @@ impl Target {
         plan: record::Plan,
         lanes: Pair,
         tasks: Tasks,
+        now: Tick,
     ) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
         let spec = Arc::new(super::control::spec(&config));
@@ -94,6 +97,7 @@ impl Target {
             spec,
             stale: [false; 2],
             watch: Watch::default(),
+            talk: Talk::new(now),
             found: None,
             opened: None,
             home: None,

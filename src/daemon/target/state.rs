@@ -13,14 +13,22 @@ impl Target {
     pub(in crate::daemon) fn show(&mut self, desk: &mut Desk<'_>) {
         let Some((state, why)) = self.state(&desk.book.thresholds(self.id), desk.now) else { return };
         if self.shown != Some(state) {
-            let (name, word) = (self.name.as_str(), state.label());
-            match state {
-                State::Ready | State::LayingOut => tracing::info!(name, state = word, "target"),
-                _ => tracing::warn!(name, state = word, reason = &*why, "target"),
-            }
+            let why = why.into_owned();
             desk.book.set_state(self.id, state);
+            self.say(state, &why, desk.now);
         }
         self.shown = Some(state);
+    }
+
+    fn say(&mut self, state: State, why: &str, now: Tick) {
+        let Some(withheld) = self.talk.may_speak(now) else { return };
+        // Where nothing was withheld, nothing is said of it.
+        let withheld = Some(withheld).filter(|lines| *lines > 0);
+        let (name, word) = (self.name.as_str(), state.label());
+        match state {
+            State::Ready | State::LayingOut => tracing::info!(name, state = word, withheld, "target"),
+            _ => tracing::warn!(name, state = word, reason = why, withheld, "target"),
+        }
     }
 
     /// The state and, where it is a bad one, why.
