@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
 use super::inbox::{Inbox, Outbox};
+use super::sampler::Sampling;
 use super::target::Target;
 use super::work::{Desk, Tasks, Work};
 use crate::clock::{self, Tick};
@@ -58,6 +59,7 @@ pub(super) enum Message {
 pub(super) struct Control {
     planner: Planner,
     book: Book,
+    sampling: Sampling,
     targets: Vec<Target>,
     works: HashMap<TaskId, (usize, Work)>,
     /// By target: what the writing and the reading lane do now.
@@ -83,6 +85,7 @@ impl Control {
         let mut control = Self {
             planner: Planner::new(epoch, OVERDUE),
             book: Book::new(),
+            sampling: Sampling::start(roots)?,
             targets: Vec::new(),
             works: HashMap::new(),
             out: Vec::new(),
@@ -251,6 +254,7 @@ impl Control {
         for at in 0..self.targets.len() {
             self.with(at, Target::show);
         }
+        self.sampling.exchange(&mut self.book);
     }
 
     fn with(&mut self, at: usize, act: impl FnOnce(&mut Target, &mut Desk<'_>)) {

@@ -8,6 +8,7 @@ use super::control::books;
 use super::facts::facts;
 use crate::clock::Tick;
 use crate::config::TargetPlan;
+use crate::device::{Sampler, Texts, View};
 use crate::expose;
 use crate::io::{EngineKind, Inflight};
 use crate::probe::commit::COMMITS;
@@ -35,6 +36,8 @@ pub fn series(plan: &TargetPlan, found: &Target) -> usize {
         facts.engine = Some(EngineChoice { kind: EngineKind::Threads, reason: String::new() });
     }
     book.set_facts(id, facts);
+    let devices = book.devices();
+    book.set_context(Arc::new(looked_at(&devices)));
     book.set_state(id, State::Ready);
     let end = Tick::default() + HOUR + HOUR;
     for planned in &books.probes {
@@ -49,6 +52,19 @@ pub fn series(plan: &TargetPlan, found: &Target) -> usize {
         }
     }
     expose::series(&book.snapshot(end), end) - without
+}
+
+/// What the sampler sees of these devices where the kernel counts all kinds of operation.
+fn looked_at(devices: &[Arc<str>]) -> View {
+    let lines: Vec<String> = devices.iter().map(|name| format!("0 0 {name}{}\n", " 0".repeat(17))).collect();
+    let (text, mut sampler) = (lines.concat(), Sampler::new());
+    sampler.watch(devices);
+    let mut look = |second| {
+        let texts = Texts { diskstats: Some(&text), ..Texts::default() };
+        sampler.sample(Tick::default() + Duration::from_secs(second), &texts, |_| None)
+    };
+    look(0);
+    View { taken: None, ..look(1) }
 }
 
 /// A good run, with every check that is ever made.

@@ -10,6 +10,7 @@ mod facts;
 mod forecast;
 mod inbox;
 mod once;
+mod sampler;
 mod target;
 mod work;
 
