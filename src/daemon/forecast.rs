@@ -115,6 +115,10 @@ mod tests {
         let rare = series(&seldom, &found);
         // Six distributions, two windows each that hold nothing most of the time: nine series each.
         assert!(rare < all, "{rare} {all}");
+        let mapped = found.leaves.len() + usize::from(found.device.iter().any(|d| !found.leaves.contains(d)));
+        let nowhere = Target { device: None, leaves: Vec::new(), ..found.clone() };
+        // Fifteen counters and peaks of each device, and per disk the series that joins and the one that tells its settings.
+        assert_eq!(all - series(&whole, &nowhere), mapped * 15 + found.leaves.len() * 2);
         let device = Target { kind: Kind::BlockDevice, mount: None, ..found.clone() };
         assert!(series(&whole, &device) < reads + 3);
     }

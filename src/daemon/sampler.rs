@@ -79,3 +79,41 @@ fn sample(mut files: Files, shared: &std::sync::Weak<Shared>) {
         thread::sleep(next.since(now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Facts, Plan};
+
+    #[test]
+    fn what_is_seen_comes_without_anybody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let proc = folder.path().join("proc");
+        std::fs::create_dir(&proc).unwrap();
+        let roots = Roots { proc: proc.clone(), ..Roots::default() };
+        // Whoever opens this pipe waits until there is a writer: a kernel that does not answer.
+        let pipe = proc.join("diskstats");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let sampling = Sampling::start(&roots).unwrap();
+        let mut book = Book::new();
+        let id = book.add_target(Plan::new("a", "/", Arc::default()));
+        book.set_facts(id, Facts { device: "sda".into(), ..Facts::default() });
+        for _ in 0..20 {
+            sampling.exchange(&mut book);
+            assert_eq!(book.snapshot(clock::now()).context.taken, None);
+            thread::sleep(Duration::from_millis(10));
+        }
+        // The kernel answers again: the pipe is a file by the time that its end of file is there.
+        std::fs::rename(&pipe, proc.join("pipe")).unwrap();
+        std::fs::write(&pipe, "8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n").unwrap();
+        let writer = std::fs::OpenOptions::new().write(true).open(proc.join("pipe")).unwrap();
+        let seen = (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(20));
+            sampling.exchange(&mut book);
+            !book.snapshot(clock::now()).context.disks.is_empty()
+        });
+        drop(writer);
+        assert!(seen);
+    }
+}

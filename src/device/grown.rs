@@ -31,7 +31,12 @@ pub(super) fn add_growth(total: &mut Counters, before: &Counters, after: &Counte
             flushes: part(total.flushes, before.flushes, after.flushes)?,
             in_flight: after.in_flight,
             busy_nanos: more(total.busy_nanos, before.busy_nanos, after.busy_nanos, MILLISECOND),
-            weighted_nanos: more(total.weighted_nanos, before.weighted_nanos, after.weighted_nanos, MILLISECOND),
+            weighted_nanos: more(
+                total.weighted_nanos,
+                before.weighted_nanos,
+                after.weighted_nanos,
+                MILLISECOND,
+            ),
         })
     };
     let Some(sum) = sum() else { return false };

@@ -133,7 +133,11 @@ mod tests {
         for second in 0..30u64 {
             // 200 ticks a second, of which 50 wait and, from second 20 on, 20 are stolen.
             let stolen = 20 * second.saturating_sub(20);
-            let stat = format!("cpu  {} 0 0 0 {} 0 0 {stolen} 77 0\ncpu0 1 2 3\n", second * 150 - stolen, second * 50);
+            let stat = format!(
+                "cpu  {} 0 0 0 {} 0 0 {stolen} 77 0\ncpu0 1 2 3\n",
+                second * 150 - stolen,
+                second * 50
+            );
             let vmstat = format!("pgpgin 5\npgpgout {}\npgpgoutdirect 1\n", second * 100);
             let texts = Texts { stat: Some(&stat), vmstat: Some(&vmstat), ..Texts::default() };
             host = machine.look(at(second), &texts);

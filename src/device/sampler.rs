@@ -43,14 +43,20 @@ impl Sampler {
     /// The kernel's names of the devices to follow from now on, in any order. Those that were followed before go on, others are forgotten.
     pub fn watch(&mut self, names: &[Arc<str>]) {
         let followed = std::mem::take(&mut self.disks).into_iter();
-        let mut known: BTreeMap<Arc<str>, Disk> = followed.map(|disk| (Arc::clone(&disk.name), disk)).collect();
+        let mut known: BTreeMap<Arc<str>, Disk> =
+            followed.map(|disk| (Arc::clone(&disk.name), disk)).collect();
         let names: BTreeSet<&Arc<str>> = names.iter().collect();
         let disk = |name: &Arc<str>| known.remove(name).unwrap_or_else(|| Disk::new(Arc::clone(name)));
         self.disks = names.into_iter().map(disk).collect();
     }
 
     /// What is seen at `now`. `sequence` gives the kernel's number of the disk that bears a name now (`diskseq`), where it has one.
-    pub fn sample(&mut self, now: Tick, texts: &Texts<'_>, mut sequence: impl FnMut(&str) -> Option<u64>) -> View {
+    pub fn sample(
+        &mut self,
+        now: Tick,
+        texts: &Texts<'_>,
+        mut sequence: impl FnMut(&str) -> Option<u64>,
+    ) -> View {
         let mut said: Vec<Option<Counters>> = vec![None; self.disks.len()];
         for line in texts.diskstats.unwrap_or_default().lines() {
             let Some((name, counters)) = named(line) else { continue };

@@ -251,7 +251,8 @@ fn conditions_are_without_ours_and_only_while_the_view_is_young() {
 fn those_that_were_followed_go_on_when_others_come_and_go() {
     let mut sampler = Sampler::new();
     let see = |sampler: &mut Sampler, second: u64, n: u64| {
-        let text: String = ["sdc", "dm-0", "sda"].iter().map(|name| Fields::of(n, n, 0).line(name, 17)).collect();
+        let text: String =
+            ["sdc", "dm-0", "sda"].iter().map(|name| Fields::of(n, n, 0).line(name, 17)).collect();
         let texts = Texts { diskstats: Some(&text), ..Texts::default() };
         let view = sampler.sample(at(second), &texts, |_| None);
         view.disks.iter().map(|d| (d.name.to_string(), d.peak_operations)).collect::<Vec<_>>()
@@ -287,7 +288,10 @@ fn a_tree_of_plain_files_stands_in_for_a_machine() {
     assert!(blind.disks.is_empty() && blind.host == Host::default());
     write("proc/diskstats", &stack(10));
     write("proc/stat", "cpu  10 0 10 80 0 0 0 0 0 0\n");
-    write("proc/pressure/io", "some avg10=50.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=25.00 avg60=0.00 avg300=0.00 total=0\n");
+    write(
+        "proc/pressure/io",
+        "some avg10=50.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=25.00 avg60=0.00 avg300=0.00 total=0\n",
+    );
     write("sys/class/block/cciss!c0d0/diskseq", "4\n");
     let view = files.sample(|| at(1));
     assert_eq!(view.disks.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["cciss/c0d0", "dm-0", "sda"]);

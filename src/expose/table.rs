@@ -150,7 +150,7 @@ pub(super) static METRICS: &[Metric] = &[
     apart(counter("device_busy_seconds_total", "seconds"), &["device"], context::busy,
         "Time with at least one operation out. For a device that works on many at once this is not how full it is."),
     apart(counter("device_weighted_seconds_total", "seconds"), &["device"], context::weighted,
-        "Time of all operations added up: its rate is the mean number that are out."),
+        "Time of all operations, added up as they end: its rate is the mean number that are out."),
     apart(gauge("device_peak_operations_per_second", "operations per second"), &["device"], context::peak_operations,
         "Reads and writes in the busiest second of the last minute."),
     apart(gauge("device_peak_bytes_per_second", "bytes per second"), &["device"], context::peak_bytes,

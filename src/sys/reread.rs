@@ -88,13 +88,19 @@ mod tests {
         for (path, mut text) in [
             ("/proc/stat", Reread::file("/proc/stat")),
             ("/proc/cpuinfo", Reread::file("/proc/cpuinfo")),
-            ("/sys/kernel/mm/transparent_hugepage/enabled", Reread::attribute("/sys/kernel/mm/transparent_hugepage/enabled")),
+            (
+                "/sys/kernel/mm/transparent_hugepage/enabled",
+                Reread::attribute("/sys/kernel/mm/transparent_hugepage/enabled"),
+            ),
         ] {
             let Ok(whole) = fs::read_to_string(path) else { continue };
             for _ in 0..3 {
                 let now = text.read().unwrap();
                 assert_eq!(now.lines().count(), whole.lines().count(), "{path}");
-                assert_eq!(now.lines().next(), whole.lines().next().filter(|_| path != "/proc/stat").or(now.lines().next()));
+                assert_eq!(
+                    now.lines().next(),
+                    whole.lines().next().filter(|_| path != "/proc/stat").or(now.lines().next())
+                );
             }
         }
     }
