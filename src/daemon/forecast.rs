@@ -24,6 +24,7 @@ use crate::target::{Kind, Target};
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The series of a target that was found, after an hour of good runs. Each kind of error that ever happens adds one.
+/// Those of its disks are among them, also where another target has the same disks.
 pub fn series(plan: &TargetPlan, found: &Target) -> usize {
     let mut books = books(plan, &Arc::new(Inflight::default()));
     let files = found.kind == Kind::Directory;

@@ -86,6 +86,7 @@ mod tests {
     use crate::record::{Facts, Plan};
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "a fixture")]
     fn what_is_seen_comes_without_anybody_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let proc = folder.path().join("proc");

@@ -111,7 +111,8 @@ fn pressure(text: &str) -> Pressure {
         let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
         let percent = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
         let percent: f64 = percent.parse().ok()?;
-        percent.is_finite().then_some(percent / 100.0)
+        // The kernel writes hundredths of a percent; so rounded, the share prints as it should.
+        percent.is_finite().then_some((percent * 100.0).round() / 10_000.0)
     };
     Pressure { some: of("some "), full: of("full ") }
 }
@@ -157,6 +158,7 @@ mod tests {
         let text = "some avg10=12.50 avg60=1.00 avg300=0.10 total=999\nfull avg10=3.00 avg60=0.00 avg300=0.00 total=5\n";
         assert_eq!(pressure(text), Pressure { some: Some(0.125), full: Some(0.03) });
         assert_eq!(pressure("some avg10=1.00 total=1\n"), Pressure { some: Some(0.01), full: None });
+        assert_eq!(pressure("some avg10=0.65").some, Some(0.0065));
         for none in ["", "some", "some avg60=1", "full avg10=x"] {
             assert_eq!(pressure(none), Pressure::default(), "{none}");
         }

@@ -22,6 +22,11 @@ fn count(metrics: &Metrics, family: &str, device: &str, op: &str) -> Option<f64>
     metrics.value(&format!("diskcanary_device_{family}_total"), &[("device", device), ("op", op)])
 }
 
+/// Another number of a device.
+fn gauge(metrics: &Metrics, family: &str, device: &str) -> f64 {
+    metrics.value(&format!("diskcanary_device_{family}"), &[("device", device)]).unwrap()
+}
+
 /// Reads, writes, bytes read, bytes written, flushes; by us.
 fn said(metrics: &Metrics, device: &str) -> Option<[f64; 5]> {
     let of = |family, op| count(metrics, family, device, op);
@@ -88,15 +93,14 @@ fn a_device_s_counters_are_the_kernel_s_and_hold_what_was_done() {
     assert!(more_reads >= reads as f64 && bytes_read >= (reads * 4096) as f64, "{more_reads} {bytes_read}");
 
     let now = daemon.scrape();
-    let of =
-        |family: &str| now.value(&format!("diskcanary_device_{family}"), &[("device", &device)]).unwrap();
+    let of = |m: &Metrics, family: &str| gauge(m, family, &device);
     // The load lay in at most so many seconds of the sampler; its busiest had at least the mean.
     let seconds = took.ceil() + 2.0;
-    let peak = of("peak_operations_per_second");
+    let peak = of(&now, "peak_operations_per_second");
     assert!(peak >= (writes + reads) as f64 / seconds / 2.0, "{peak} of {writes} and {reads} in {took} s");
-    assert!(of("peak_bytes_per_second") >= peak * 512.0);
+    assert!(of(&now, "peak_bytes_per_second") >= peak * 512.0);
     // One operation at a time: no more time than there was, and what is waited for is a part of what took us.
-    let more = |family: &str| of(family) - of_then(&first, family).unwrap();
+    let more = |family: &str| of(&now, family) - of(&first, family);
     let waited = |m: &Metrics| {
         ["read", "write"].map(|op| count(m, "wait_seconds", &device, op).unwrap()).iter().sum::<f64>()
     };
