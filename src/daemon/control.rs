@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::Error;
 use super::inbox::{Inbox, Outbox};
 use super::reload::Changes;
+use super::sampler::Sampling;
 use super::seats::{Key, Seats};
 use super::target::Target;
 use super::work::{Desk, Work};
@@ -67,6 +68,7 @@ pub(super) enum Message {
 pub(super) struct Control {
     pub(super) planner: Planner,
     pub(super) book: Book,
+    sampling: Sampling,
     pub(super) targets: BTreeMap<Key, Target>,
     pub(super) next_key: u64,
     pub(super) works: HashMap<TaskId, (Key, Work)>,
@@ -97,6 +99,7 @@ impl Control {
         let mut control = Self {
             planner: Planner::new(epoch, LEASE),
             book: Book::new(),
+            sampling: Sampling::start(roots)?,
             targets: BTreeMap::new(),
             next_key: 0,
             works: HashMap::new(),
@@ -267,6 +270,7 @@ impl Control {
             }
             self.with(key, Target::show);
         }
+        self.sampling.exchange(&mut self.book);
     }
 
     pub(super) fn with<T>(

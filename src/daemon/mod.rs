@@ -2,7 +2,7 @@
 //!
 //! Three kinds of thread: the control thread, which decides and keeps the books and never touches a disk; the lanes, which
 //! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
-//! can be told from a daemon that was stopped.
+//! can be told from a daemon that was stopped, and a sampler looks at the machine once a second.
 
 mod content;
 mod control;
@@ -11,6 +11,7 @@ mod forecast;
 mod inbox;
 mod once;
 mod reload;
+mod sampler;
 mod seats;
 mod talk;
 mod target;

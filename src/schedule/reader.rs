@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::lane::{Context, Direction, Job, Lane, Report, Worker};
-use super::writer::{totals, unresolved};
+use super::totals::Totals;
+use super::writer::unresolved;
 use crate::clock::{self, Tick};
 use crate::io::{self, EngineKind, Op, Reason, Source, Wait, Wish};
 use crate::probe::content::BLOCK;
@@ -208,8 +209,9 @@ impl Open {
                 Expect::File(head) => head.blocks(),
                 Expect::Device { blocks } => blocks,
             };
-            let reads = || totals(Some(&self.target), context).map(|total| total.reads);
-            findings.push(truth::cached(&self.source, blocks, random, &reads));
+            let mut totals = Totals::of(&self.target, &context.roots);
+            let mut reads = || totals.read().map(|total| total.reads);
+            findings.push(truth::cached(&self.source, blocks, random, &mut reads));
         }
         findings
     }
