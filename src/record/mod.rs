@@ -2,11 +2,14 @@
 //! [`Snapshot`] that pages and scrapes read. Pure; owned by one thread, the snapshot shared by all.
 
 mod book;
+mod context;
 mod facts;
+mod stall;
 mod view;
 
 pub use book::{Book, TargetId};
 pub use facts::{DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
+pub use stall::Thresholds;
 pub use view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::lane::{Context, Direction, Job, Lane, Report, Worker};
-use super::writer::{totals, unresolved};
+use super::totals::Totals;
+use super::writer::unresolved;
 use crate::clock::{self, Tick};
 use crate::io::{self, EngineKind, Op, Reason, Source, Wait, Wish};
 use crate::probe::content::BLOCK;
@@ -90,6 +91,12 @@ impl Worker for Reader {
             Job::OpenFile { home, head } => self.opened(|lane| lane.open_file(&home, head)),
             Job::OpenDevice => self.opened(Self::open_device),
             Job::Read { planned } => self.read(planned),
+            Job::Close => {
+                self.context.inflight.begin_open_by_reader(clock::now());
+                self.open = None;
+                self.context.inflight.end_open_by_reader();
+                Report::Closed
+            }
             Job::Prepare | Job::Layout(_) | Job::Commit { .. } => Report::Failed(closed()),
         }
     }
@@ -215,8 +222,9 @@ impl Open {
                 Expect::File(head) => head.blocks(),
                 Expect::Device { blocks } => blocks,
             };
-            let reads = || totals(Some(&self.target), context).map(|total| total.reads);
-            findings.push(truth::cached(&self.source, blocks, random, &reads));
+            let mut totals = Totals::of(&self.target, &context.roots);
+            let mut reads = || totals.read().map(|total| total.reads);
+            findings.push(truth::cached(&self.source, blocks, random, &mut reads));
         }
         findings
     }

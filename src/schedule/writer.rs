@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::lane::{CommitSpec, Context, Direction, Job, Lane, Report, Worker};
+use super::totals::Totals;
 use crate::clock;
 use crate::io::{Durability, Op};
 use crate::probe::commit::{COMMITS, CommitProbe};
 use crate::probe::home::{self, Home};
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
-use crate::probe::truth::{self, Total, Underneath};
+use crate::probe::truth::{self, Underneath};
 use crate::probe::{Cost, Failure, Outcome, Stage, State, Trouble};
 use crate::sys::{Dir, Errno};
 use crate::target::{self, Kind, Refusal, Target};
@@ -49,6 +50,7 @@ struct Writer {
     context: Context,
     random: fastrand::Rng,
     target: Option<Target>,
+    totals: Totals,
     home: Option<Home>,
     layout: Option<Layout>,
     commits: Option<CommitProbe>,
@@ -65,7 +67,9 @@ impl Worker for Writer {
             },
             Job::Layout(role) => self.lay(role).unwrap_or_else(Report::Failed),
             Job::Commit { planned } => self.commit(planned),
-            Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. } => Report::Failed(not_here()),
+            Job::OpenFile { .. } | Job::OpenDevice | Job::Close | Job::Read { .. } => {
+                Report::Failed(not_here())
+            }
         }
     }
 }
@@ -73,7 +77,16 @@ impl Worker for Writer {
 impl Writer {
     fn new(context: Context) -> Self {
         let random = fastrand::Rng::with_seed(context.seed ^ clock::now().nanos());
-        Self { context, random, target: None, home: None, layout: None, commits: None, suspect: false }
+        Self {
+            context,
+            random,
+            target: None,
+            totals: Totals::default(),
+            home: None,
+            layout: None,
+            commits: None,
+            suspect: false,
+        }
     }
 
     /// Looks at everything anew, and keeps what is as it was: the lock, the open commit file, a layout in progress.
@@ -111,6 +124,7 @@ impl Writer {
             false => state(layout::look(&home, Role::Reads, wish(read.file_size))),
         });
         let path = home.path().to_owned();
+        self.totals = Totals::of(&target, &self.context.roots);
         (self.home, self.target) = (Some(home), Some(target.clone()));
         Ok(Prepared { target, home: Some(path), note: place.note, commits, reads })
     }
@@ -200,10 +214,10 @@ impl Writer {
     fn commit(&mut self, planned: clock::Tick) -> Report {
         let mut under = self.underneath();
         let Some(probe) = &mut self.commits else { return Report::Failed(not_here()) };
-        under.before = totals(self.target.as_ref(), &self.context);
+        under.before = self.totals.read();
         let mut outcome = probe.run(planned, clock::now(), &self.context.inflight, &self.context.heart);
         outcome.finished = clock::now();
-        under.after = totals(self.target.as_ref(), &self.context);
+        under.after = self.totals.read();
         let how = probe.durability();
         let done = usize::try_from(outcome.cost.writes).unwrap_or(0);
         outcome.per_commit = under.per_commit(done);
@@ -269,16 +283,6 @@ fn still_mounted(before: Option<&Target>, now: &Target) -> Result<(), Trouble> {
 fn is_at(home: &Home, parent: &Path) -> bool {
     let there = Dir::open(parent).and_then(|dir| dir.subdirectory(home::NAME)).and_then(|dir| dir.identity());
     there.is_ok_and(|there| home.dir().identity() == Ok(there))
-}
-
-/// The counters of all leaves; `None` when one cannot be had or stands still by the administrator's will.
-pub(super) fn totals(target: Option<&Target>, context: &Context) -> Option<Total> {
-    let leaves = &target?.leaves;
-    if leaves.iter().any(|leaf| leaf.settings.iostats == Some(false)) {
-        return None;
-    }
-    let all: Result<Vec<_>, _> = leaves.iter().map(|leaf| target::counters(leaf, &context.roots)).collect();
-    Total::of(&all.ok()?)
 }
 
 fn state(found: Result<Found, Trouble>) -> FileState {

@@ -12,6 +12,7 @@ mod file;
 mod host;
 mod nowait;
 mod process;
+mod reread;
 mod ring;
 mod text;
 
@@ -23,6 +24,7 @@ pub use file::{Alignment, Extents, File, FileStat};
 pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
 pub use nowait::{answers_without_waiting, read_without_waiting};
 pub use process::ProcessStats;
+pub use reread::Reread;
 pub use ring::{Delivery, Ring, RingFailure, RingStep, Transfer};
 pub use text::{
     Kind, Metadata, entries, metadata, read_bytes, read_link, read_text, resolve_links, some_entries,

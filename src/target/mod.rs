@@ -16,7 +16,7 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-pub use counters::{Counters, Done, counters, parse as parse_counters};
+pub use counters::{CounterFile, Counters, Done, parse as parse_counters};
 pub use device::BlockDevice;
 pub use error::{Error, ErrorKind};
 pub use identity::Identity;

@@ -6,40 +6,34 @@ use super::{Desk, Target};
 use crate::clock::Tick;
 use crate::probe::layout::Role;
 use crate::probe::{Probe, State};
+use crate::record::Thresholds;
 
 impl Target {
     /// The state, told to the books, and to the log when it changes.
     pub(in crate::daemon) fn show(&mut self, desk: &mut Desk<'_>) {
-        let Some((state, why)) = self.state(desk.now) else { return };
-        if self.shown == Some(state) && self.said == Some(state) {
-            return;
-        }
-        let why = why.into_owned();
+        let Some((state, why)) = self.state(&desk.book.thresholds(self.id), desk.now) else { return };
         if self.shown != Some(state) {
-            self.shown = Some(state);
-            self.lines.changed();
+            let why = why.into_owned();
             desk.book.set_state(self.id, state);
-        }
-        if self.said != Some(state) {
             self.say(state, &why, desk.now);
         }
+        self.shown = Some(state);
     }
 
-    /// One line for each change, or, where they come too often, one for many.
     fn say(&mut self, state: State, why: &str, now: Tick) {
-        let Some(unsaid) = self.lines.take(now) else { return };
-        let unsaid = Some(unsaid).filter(|n| *n > 0);
+        let Some(withheld) = self.talk.may_speak(now) else { return };
+        // Where nothing was withheld, nothing is said of it.
+        let withheld = Some(withheld).filter(|lines| *lines > 0);
         let (name, word) = (self.name.as_str(), state.label());
         match state {
-            State::Ready | State::LayingOut => tracing::info!(name, state = word, unsaid, "target"),
-            _ => tracing::warn!(name, state = word, reason = why, unsaid, "target"),
+            State::Ready | State::LayingOut => tracing::info!(name, state = word, withheld, "target"),
+            _ => tracing::warn!(name, state = word, reason = why, withheld, "target"),
         }
-        self.said = Some(state);
     }
 
     /// The state and, where it is a bad one, why.
-    fn state(&self, now: Tick) -> Option<(State, Cow<'_, str>)> {
-        if let Some(op) = self.plan.overdue_op(now) {
+    fn state(&self, thresholds: &Thresholds, now: Tick) -> Option<(State, Cow<'_, str>)> {
+        if let Some(op) = thresholds.exceeded(&self.plan.inflight, now) {
             let seconds = self.plan.inflight.age(op, now).as_secs();
             return Some((
                 State::Stalled,
