@@ -13,7 +13,6 @@ mod once;
 mod reload;
 mod sampler;
 mod seats;
-mod talk;
 mod target;
 mod watch;
 mod work;

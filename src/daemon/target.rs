@@ -1,7 +1,9 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
+mod again;
 mod change;
+mod lines;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +13,6 @@ use std::time::Duration;
 
 use super::facts::{Opened, facts};
 use super::seats::Pair;
-use super::talk::Talk;
 use super::watch::Watch;
 use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
@@ -22,7 +23,10 @@ use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Direction, Job, LaneId, Planner, Report, Spec, TaskId, When};
+use crate::sys;
 use crate::target;
+use lines::Lines;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
 const UNHINDERED: u64 = 64 << 20;
@@ -49,7 +53,6 @@ pub(super) struct Target {
     /// What the lane does was asked for by another spec.
     stale: [bool; 2],
     watch: Watch,
-    talk: Talk,
     intervals: [Option<Duration>; 2],
     found: Option<target::Target>,
     opened: Option<Opened>,
@@ -72,6 +75,11 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
+    /// What the log says, and how much more it may.
+    said: Option<State>,
+    said_no_ring: bool,
+    lines: Lines,
+    seed: u64,
 }
 
 impl Target {
@@ -81,10 +89,10 @@ impl Target {
         plan: record::Plan,
         lanes: Pair,
         tasks: Tasks,
-        now: Tick,
     ) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
         let spec = Arc::new(super::control::spec(&config));
+        let seed = xxh3_64_with_seed(plan.name.as_bytes(), sys::hostname_hash());
         Self {
             name: plan.name.clone(),
             id,
@@ -97,7 +105,6 @@ impl Target {
             spec,
             stale: [false; 2],
             watch: Watch::default(),
-            talk: Talk::new(now),
             found: None,
             opened: None,
             home: None,
@@ -114,6 +121,10 @@ impl Target {
             lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
+            said: None,
+            said_no_ring: false,
+            lines: Lines::new(),
+            seed,
         }
     }
 
@@ -313,7 +324,9 @@ impl Target {
     }
 
     fn opened(&mut self, opened: &OpenedReads, desk: &mut Desk<'_>) {
-        if let crate::io::Reason::NoRing(_) = opened.reason {
+        if let (crate::io::Reason::NoRing(_), false) =
+            (opened.reason, std::mem::replace(&mut self.said_no_ring, true))
+        {
             tracing::warn!(name = self.name, engine = %opened.engine, reason = %opened.reason, "reads go without a ring");
         }
         self.found = Some(opened.target.clone());
@@ -419,8 +432,8 @@ impl Target {
     fn layout_failed(&mut self, role: Role, desk: &mut Desk<'_>) {
         let probe = probe_of(role);
         let failures = &mut self.lay_failures[probe as usize];
-        let wait = LAY_AGAIN.saturating_mul(1 << (*failures).min(16)).min(LONGEST_LAY_AGAIN);
-        *failures += 1;
+        let wait = again::wait(LAY_AGAIN, LONGEST_LAY_AGAIN, *failures, self.seed);
+        *failures = failures.saturating_add(1);
         self.laid = 0;
         self.lay_after[probe as usize] = Some(desk.now + wait);
         desk.book.set_layout(self.id, probe, 0, 0);
@@ -445,11 +458,11 @@ impl Target {
         desk.planner.set(task, When::Every(interval), desk.now);
     }
 
-    /// Looks at the target anew after a while that doubles with each failure of the same part.
+    /// Looks at the target anew after a while that grows with each failure of the same part.
     fn try_again(&mut self, fell: Fell, desk: &mut Desk<'_>) {
         let failures = &mut self.failures[fell as usize];
-        let wait = RETRY.saturating_mul(1 << (*failures).min(6)).min(LONGEST_RETRY);
-        *failures += 1;
+        let wait = again::wait(RETRY, LONGEST_RETRY, *failures, self.seed);
+        *failures = failures.saturating_add(1);
         self.look_again(desk.now + wait, desk);
     }
 

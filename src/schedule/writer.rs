@@ -139,6 +139,7 @@ impl Writer {
         if target.kind == Kind::BlockDevice {
             return Ok((target, None));
         }
+        still_mounted(self.target.as_ref(), &target)?;
         let place = target::place(&target, spec.probe_dir.as_deref(), &self.context.roots)
             .map_err(|e| refused(&e))?;
         refuse_memory(&place.dir)?;
@@ -221,6 +222,12 @@ impl Writer {
         let done = usize::try_from(outcome.cost.writes).unwrap_or(0);
         outcome.per_commit = under.per_commit(done);
         outcome.findings.extend(under.unflushed(done, how));
+        // Afterwards, so that no access of ours wakes the disk before it is timed.
+        if outcome.result.is_ok() {
+            self.context.inflight.begin(Op::Open, clock::now());
+            outcome.result = probe.seat().check().map_err(|trouble| trouble.failure);
+            self.context.inflight.end(Op::Open);
+        }
         self.after(outcome)
     }
 
@@ -251,6 +258,25 @@ impl Writer {
             ..Underneath::default()
         }
     }
+}
+
+/// A file system that was there before and is not mounted any more leaves a bare directory behind, on another disk: that is not the
+/// one to be measured, and nothing of ours belongs there.
+fn still_mounted(before: Option<&Target>, now: &Target) -> Result<(), Trouble> {
+    let Some((was, is)) = before.and_then(|b| b.mount.as_ref()).zip(now.mount.as_ref()) else {
+        return Ok(());
+    };
+    if is.point == was.point || !was.point.starts_with(&is.point) {
+        return Ok(());
+    }
+    let doing = format_args!(
+        "{} of {} is not mounted any more, and {} would be on the disk of {}",
+        was.point.display(),
+        was.source,
+        now.path.display(),
+        is.point.display()
+    );
+    Err(Trouble::io(Stage::Open, doing, Errno::ENODEV))
 }
 
 /// Whether our directory is still the one below `parent`, by device and inode: not removed, replaced, or hidden by a mount.

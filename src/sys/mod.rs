@@ -18,7 +18,7 @@ mod text;
 
 pub use buffer::Buffer;
 pub use device::{Device, Direct};
-pub use dir::{Dir, EntryKind, Space, make_directories};
+pub use dir::{Dir, EntryKind, Space, make_directories, stat};
 pub use errno::Errno;
 pub use file::{Alignment, Extents, File, FileStat};
 pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};

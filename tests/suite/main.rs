@@ -34,6 +34,7 @@ mod logging;
 mod once;
 mod postgres_latency;
 mod profiles;
+mod reliability;
 mod reload;
 mod safety;
 mod stalls;
