@@ -6,6 +6,7 @@
 
 mod content;
 mod control;
+mod discovery;
 mod facts;
 mod forecast;
 mod inbox;

@@ -1,7 +1,7 @@
 //! What the daemon counts about itself, in a registry of the `prometheus` crate.
 
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, IntCounter, Registry};
+use prometheus::{Error, Gauge, IntCounter, Registry};
 
 type Row = (&'static str, &'static str);
 
@@ -14,8 +14,14 @@ const PROBER_STOPS: Row = (
     "Times that the whole daemon stood still for more than 150 ms: stopped, frozen, or starved of CPU. Delays of that time are not the disks'.",
 );
 
+const DISCOVERY_LAST_SUCCESS: Row = (
+    "diskcanary_discovery_last_success_timestamp_seconds",
+    "End of the last look of `discover:` at this machine's mounts and devices, seconds since 1970; 0 before the first, absent without `discover:`. There is \
+     one each 30 s: older than 2 minutes means that it hangs or fails, and targets neither come nor go.",
+);
+
 /// Name and meaning of each.
-pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS];
+pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS, DISCOVERY_LAST_SUCCESS];
 
 /// The counters. Clones count together.
 #[derive(Clone, Debug)]
@@ -24,6 +30,7 @@ pub struct OwnCounters {
     pub log_lines_dropped: IntCounter,
     /// Times that the ticker came late.
     pub prober_stops: IntCounter,
+    discovery: Gauge,
     registry: Registry,
 }
 
@@ -37,7 +44,15 @@ impl OwnCounters {
             Ok::<_, Error>(counter)
         };
         let (log_lines_dropped, prober_stops) = (counter(LOG_LINES_DROPPED)?, counter(PROBER_STOPS)?);
-        Ok(Self { log_lines_dropped, prober_stops, registry })
+        let (name, help) = DISCOVERY_LAST_SUCCESS;
+        Ok(Self { log_lines_dropped, prober_stops, discovery: Gauge::new(name, help)?, registry })
+    }
+
+    /// When disks were last looked for, in seconds since 1970. Shown from the first call on.
+    pub fn discovery(&self) -> Gauge {
+        // An error says that it is shown already.
+        let _ = self.registry.register(Box::new(self.discovery.clone()));
+        self.discovery.clone()
     }
 
     /// What they say now, for [`append`](super::append).

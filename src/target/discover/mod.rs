@@ -98,7 +98,7 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What one look found, each in the order of its paths.
+/// What one look found, in the order of paths; what was found before comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
     /// To be probed.
@@ -132,7 +132,7 @@ pub fn discover(
     if wishes.block_devices {
         block_devices::pick(&look, &mut discovery);
     }
-    discovery.found.sort_by(|a, b| a.path.cmp(&b.path));
+    discovery.found.sort_by_key(|found| (!look.was_found(&found.path, found.number), found.path.clone()));
     discovery.left_out.sort_by(|a, b| a.what.cmp(&b.what));
     Ok(discovery)
 }

@@ -1,0 +1,128 @@
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+
+struct Machine {
+    folder: tempfile::TempDir,
+    roots: Roots,
+}
+
+/// One SCSI disk with as many partitions as are mounted.
+#[allow(clippy::disallowed_methods, reason = "a fixture")]
+impl Machine {
+    fn new(mounts: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let roots = Roots { proc: at("proc"), sys: at("sys"), dev: at("dev") };
+        std::fs::create_dir_all(roots.proc.join("self")).unwrap();
+        std::fs::create_dir_all(roots.sys.join("dev/block")).unwrap();
+        for number in 1..9 {
+            let dir = roots.sys.join(format!("devices/sda/sda{number}"));
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("partition"), number.to_string()).unwrap();
+            symlink(&dir, roots.sys.join(format!("dev/block/8:{number}"))).unwrap();
+        }
+        std::fs::write(roots.sys.join("devices/sda/dev"), "8:0").unwrap();
+        let machine = Self { folder, roots };
+        machine.mount(mounts);
+        machine
+    }
+
+    fn mount(&self, points: &[&str]) {
+        let line =
+            |(n, point): (usize, &&str)| format!("{} 0 8:{} / {point} rw - ext4 /dev/sda rw\n", n + 1, n + 1);
+        let text: String = points.iter().enumerate().map(line).collect();
+        let new = self.roots.proc.join("self/new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, self.roots.proc.join("self/mountinfo")).unwrap();
+    }
+
+    /// A look into the file takes for ever from here on: there is nobody to write into the pipe.
+    fn hang(&self, file: &Path) {
+        std::fs::remove_file(file).unwrap();
+        let path = std::ffi::CString::new(file.as_os_str().as_encoded_bytes()).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
+    }
+
+    fn start(&self) -> (Discovery, Gauge, Receiver<(u64, Vec<String>)>) {
+        let last = Gauge::new("x", "x").unwrap();
+        let (told, tells) = channel();
+        let tell = move |number, targets: Vec<TargetPlan>| {
+            let _ = told.send((number, targets.into_iter().map(|target| target.name).collect()));
+        };
+        (Discovery::start(Arc::new(self.roots.clone()), last.clone(), tell).unwrap(), last, tells)
+    }
+}
+
+fn plan(text: &str) -> Plan {
+    Plan::parse("t.yml", text, &[]).unwrap()
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn names(told: &Receiver<(u64, Vec<String>)>) -> (u64, Vec<String>) {
+    told.recv_timeout(PATIENCE).unwrap()
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_comes_and_goes_is_told_and_a_plan_without_discovery_tells_nothing() {
+    let machine = Machine::new(&["/", "/a"]);
+    let (discovery, last, told) = machine.start();
+    discovery.set(&plan("targets: [{name: x, path: /x}]"));
+    discovery.set(&plan("discover:"));
+    assert_eq!(names(&told), (2, strings(&["/", "/a"])));
+    assert!(last.get() > 1e9);
+    machine.mount(&["/"]);
+    discovery.waker.wake();
+    assert_eq!(names(&told), (2, strings(&["/"])));
+    // Nothing new: nothing is told until there is something.
+    discovery.waker.wake();
+    discovery.set(&plan("{discover: , targets: [{name: mine, path: /}]}"));
+    assert_eq!(names(&told), (3, strings(&[])));
+    discovery.set(&plan("targets: [{name: x, path: /x}]"));
+    machine.mount(&["/", "/b"]);
+    assert!(told.recv_timeout(REST * 3).is_err());
+}
+
+#[test]
+fn mounts_that_cannot_be_read_leave_all_as_it_is() {
+    let machine = Machine::new(&["/", "/a"]);
+    let (discovery, last, told) = machine.start();
+    discovery.set(&plan("discover:"));
+    assert_eq!(names(&told).1.len(), 2);
+    let before = last.get();
+    machine.mount(&[]);
+    discovery.waker.wake();
+    assert!(told.recv_timeout(REST * 3).is_err());
+    assert_eq!(last.get(), before);
+    machine.mount(&["/"]);
+    discovery.waker.wake();
+    assert_eq!(names(&told).1, ["/"]);
+}
+
+#[test]
+fn a_sysfs_that_hangs_keeps_nobody_from_telling_it_a_new_plan() {
+    let machine = Machine::new(&["/"]);
+    let (discovery, last, told) = machine.start();
+    discovery.set(&plan("discover:"));
+    assert_eq!(names(&told), (1, strings(&["/"])));
+    let before = last.get();
+    machine.hang(&machine.roots.sys.join("devices/sda/sda1/partition"));
+    discovery.set(&plan("discover: {include: [loop]}"));
+    discovery.set(&plan("discover: {include: [zram]}"));
+    assert!(told.recv_timeout(REST * 3).is_err());
+    assert_eq!(last.get(), before, "its age shows that it hangs");
+    // The end of the hang is the end of it: with a writer that goes, the file is empty.
+    drop(rustix::fs::open(
+        machine.roots.sys.join("devices/sda/sda1/partition"),
+        rustix::fs::OFlags::WRONLY,
+        rustix::fs::Mode::empty(),
+    ));
+    drop(machine.folder);
+}
