@@ -20,6 +20,7 @@ mod bad_days_paths;
 mod bad_days_read_only;
 mod bad_days_space;
 mod cadence;
+mod discovery;
 mod faults;
 mod first_light;
 mod hangs;

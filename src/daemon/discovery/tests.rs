@@ -31,8 +31,9 @@ impl Machine {
     }
 
     fn mount(&self, points: &[&str]) {
-        let line =
-            |(n, point): (usize, &&str)| format!("{} 0 8:{} / {point} rw - ext4 /dev/sda rw\n", n + 1, n + 1);
+        let line = |(n, point): (usize, &&str)| {
+            format!("{} {} 8:{} / {point} rw - ext4 /dev/sda rw\n", n + 1, n.min(1), n + 1)
+        };
         let text: String = points.iter().enumerate().map(line).collect();
         let new = self.roots.proc.join("self/new");
         std::fs::write(&new, text).unwrap();
