@@ -19,6 +19,7 @@ const LONGEST_VALUE: usize = 1024;
 const LONGEST_PATH: usize = 4095;
 const SHORTEST_INTERVAL: Span = Span::millis(100);
 const LONGEST_INTERVAL: Span = Span::seconds(86_400);
+const LONGEST_THRESHOLD: Span = Span::seconds(3600);
 const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
 const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
 
@@ -72,6 +73,7 @@ fn discover(raw: RawDiscover, at: &Place, reserved: &[&str]) -> Result<DiscoverP
         commit: raw.commit,
         read: raw.read,
         reserve: raw.reserve,
+        stall_threshold: raw.stall_threshold,
     };
     let like = target(like, at, reserved)?;
     if wishes.file_systems.is_empty() && !wishes.block_devices && !wishes.include.contains(&Unusual::Network)
@@ -121,6 +123,7 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
         commit: commit(&raw_commit, asked_for),
         read: read(&raw_read),
         reserve: raw.reserve,
+        stall_threshold: stall_threshold(raw.stall_threshold, at)?,
     })
 }
 
@@ -151,6 +154,16 @@ fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {
             ),
         ),
         _ => Ok(()),
+    }
+}
+
+fn stall_threshold(span: Option<Span>, at: &Place) -> Result<Option<Span>, Fault> {
+    match span.filter(|span| !(SHORTEST_INTERVAL..=LONGEST_THRESHOLD).contains(span)) {
+        Some(span) => fault(
+            at.key("stall_threshold"),
+            format!("`{span}` is out of range; write a time from {SHORTEST_INTERVAL} to {LONGEST_THRESHOLD}"),
+        ),
+        None => Ok(span),
     }
 }
 

@@ -10,6 +10,7 @@ use prometheus::Gauge;
 use super::Error;
 use crate::clock;
 use crate::config::{DiscoverPlan, Plan, TargetPlan};
+use crate::expose::OwnCounters;
 use crate::sys::{MountWatch, Waker};
 use crate::target::{self, Found, Roots, Taken};
 
@@ -18,10 +19,25 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// Before each look: mounts seldom come alone, and at the start the lanes find out where the targets of the config are.
 const REST: Duration = Duration::from_secs(1);
 
-/// The thread that looks, told what for.
+/// What is told of a look: for which plan it was, and the targets that are to be, each with the (major, minor) of its file
+/// system or device.
+pub(super) type Tell = dyn Fn(u64, Vec<Sighting>) + Send;
+
+/// A disk that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sighting {
+    pub(super) target: TargetPlan,
+    pub(super) number: (u32, u32),
+}
+
+/// The thread that looks, told what for. It begins with the first plan that wants it, and stays.
 pub(super) struct Discovery {
-    wish: Arc<Mutex<Wish>>,
-    waker: Waker,
+    /// Of the last plan; answers for an earlier one are out of date.
+    pub(super) number: u64,
+    roots: Arc<Roots>,
+    own: OwnCounters,
+    tell: Option<Box<Tell>>,
+    running: Option<(Arc<Mutex<Wish>>, Waker)>,
 }
 
 /// What is looked for, and for which plan; a later plan has a higher number.
@@ -42,24 +58,43 @@ impl Wish {
 }
 
 impl Discovery {
-    /// Starts the thread. It calls `tell` with all that is there, after each look that brought another result than the one before, and
-    /// the number of the plan that it looked for.
-    pub(super) fn start(
-        roots: Arc<Roots>,
-        last: Gauge,
-        tell: impl Fn(u64, Vec<TargetPlan>) + Send + 'static,
-    ) -> Result<Self, Error> {
-        let watch =
-            MountWatch::new(&roots.proc.join("self/mountinfo")).map_err(|e| Error::Start("discovery", e))?;
-        let (wish, waker) = (Arc::new(Mutex::new(Wish::default())), watch.waker());
+    /// Nothing is looked for yet. `tell` is called by the thread after each look.
+    pub(super) fn new(roots: &Arc<Roots>, own: &OwnCounters, tell: Box<Tell>) -> Self {
+        Self { number: 0, roots: Arc::clone(roots), own: own.clone(), tell: Some(tell), running: None }
+    }
+
+    /// From now on looks for what this plan says.
+    pub(super) fn set(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.number += 1;
+        let wish = Wish { number: self.number, discover: plan.discover.clone(), named: plan.targets.clone() };
+        if let Some((theirs, waker)) = &self.running {
+            *locked(theirs) = wish;
+            waker.wake();
+        } else if plan.discover.is_some()
+            && let Some(tell) = self.tell.take()
+        {
+            self.running = Some(self.start(wish, tell)?);
+        }
+        Ok(())
+    }
+
+    fn start(&self, wish: Wish, tell: Box<Tell>) -> Result<(Arc<Mutex<Wish>>, Waker), Error> {
+        let watch = MountWatch::new(&self.roots.proc.join("self/mountinfo"))
+            .map_err(|e| Error::Start("discovery", e))?;
+        let (wish, waker) = (Arc::new(Mutex::new(wish)), watch.waker());
         let theirs = Arc::clone(&wish);
+        let mut looker = Looker {
+            roots: Arc::clone(&self.roots),
+            last: self.own.discovery(),
+            wish: Wish::default(),
+            found: Vec::new(),
+            failed: None,
+        };
         let work = move || {
-            let mut looker =
-                Looker { roots, last, wish: Wish::default(), found: Vec::new(), told: None, failed: None };
             loop {
                 thread::sleep(REST);
                 let wish = locked(&theirs).clone();
-                looker.look(wish, &tell);
+                looker.look(wish, &*tell);
                 watch.wait(PERIOD);
             }
         };
@@ -68,16 +103,7 @@ impl Discovery {
             .stack_size(256 << 10)
             .spawn(work)
             .map_err(|e| Error::Start("the discovery thread", e.into()))?;
-        Ok(Self { wish, waker })
-    }
-
-    /// From now on looks for what this plan says.
-    pub(super) fn set(&self, plan: &Plan) {
-        let mut wish = locked(&self.wish);
-        *wish =
-            Wish { number: wish.number + 1, discover: plan.discover.clone(), named: plan.targets.clone() };
-        drop(wish);
-        self.waker.wake();
+        Ok((wish, waker))
     }
 }
 
@@ -91,14 +117,12 @@ struct Looker {
     last: Gauge,
     wish: Wish,
     found: Vec<Found>,
-    /// For which plan what was told.
-    told: Option<(u64, Vec<TargetPlan>)>,
     /// What was logged of a look that failed.
     failed: Option<String>,
 }
 
 impl Looker {
-    fn look(&mut self, wish: Wish, tell: &dyn Fn(u64, Vec<TargetPlan>)) {
+    fn look(&mut self, wish: Wish, tell: &Tell) {
         if !wish.is_as(&self.wish) {
             // What was good for the last plan may not be for this one.
             self.found.clear();
@@ -112,11 +136,12 @@ impl Looker {
                 self.found = discovery.found;
                 self.failed = None;
                 self.last.set(clock::wall().as_secs_f64());
-                let now = (self.wish.number, discover.targets(&self.found, &self.wish.named));
-                if self.told.as_ref() != Some(&now) {
-                    tell(now.0, now.1.clone());
-                }
-                self.told = Some(now);
+                let targets = discover.targets(&self.found, &self.wish.named).into_iter();
+                let numbers = self.found.iter().map(|found| found.number);
+                tell(
+                    self.wish.number,
+                    targets.zip(numbers).map(|(target, number)| Sighting { target, number }).collect(),
+                );
             }
             Err(errno) => {
                 let why = errno.to_string();

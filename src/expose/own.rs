@@ -1,5 +1,7 @@
 //! What the daemon counts about itself, in a registry of the `prometheus` crate.
 
+use std::time::Duration;
+
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, Gauge, IntCounter, Registry};
 
@@ -20,8 +22,18 @@ const DISCOVERY_LAST_SUCCESS: Row = (
      one each 30 s: older than 2 minutes means that it hangs or fails, and targets neither come nor go.",
 );
 
+const RELOAD_GOOD: Row = (
+    "diskcanary_config_last_reload_successful",
+    "Whether the last reload of the config was taken over; 1 before the first. After a bad one, what ran goes on.",
+);
+const RELOAD_TIME: Row = (
+    "diskcanary_config_last_reload_success_timestamp_seconds",
+    "When the config was last taken over, in seconds since 1970.",
+);
+
 /// Name and meaning of each.
-pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS, DISCOVERY_LAST_SUCCESS];
+pub(super) const OWN: &[Row] =
+    &[LOG_LINES_DROPPED, PROBER_STOPS, RELOAD_GOOD, RELOAD_TIME, DISCOVERY_LAST_SUCCESS];
 
 /// The counters. Clones count together.
 #[derive(Clone, Debug)]
@@ -30,6 +42,8 @@ pub struct OwnCounters {
     pub log_lines_dropped: IntCounter,
     /// Times that the ticker came late.
     pub prober_stops: IntCounter,
+    reload_good: Gauge,
+    reload_time: Gauge,
     discovery: Gauge,
     registry: Registry,
 }
@@ -43,9 +57,16 @@ impl OwnCounters {
             registry.register(Box::new(counter.clone()))?;
             Ok::<_, Error>(counter)
         };
+        let gauge = |(name, help): Row| {
+            let gauge = Gauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, Error>(gauge)
+        };
+        let (reload_good, reload_time) = (gauge(RELOAD_GOOD)?, gauge(RELOAD_TIME)?);
         let (log_lines_dropped, prober_stops) = (counter(LOG_LINES_DROPPED)?, counter(PROBER_STOPS)?);
         let (name, help) = DISCOVERY_LAST_SUCCESS;
-        Ok(Self { log_lines_dropped, prober_stops, discovery: Gauge::new(name, help)?, registry })
+        let discovery = Gauge::new(name, help)?;
+        Ok(Self { log_lines_dropped, prober_stops, reload_good, reload_time, discovery, registry })
     }
 
     /// When disks were last looked for, in seconds since 1970. Shown from the first call on.
@@ -53,6 +74,14 @@ impl OwnCounters {
         // An error says that it is shown already.
         let _ = self.registry.register(Box::new(self.discovery.clone()));
         self.discovery.clone()
+    }
+
+    /// The config was read, well or not, `wall` after 1970.
+    pub fn reloaded(&self, good: bool, wall: Duration) {
+        self.reload_good.set(f64::from(u8::from(good)));
+        if good {
+            self.reload_time.set(wall.as_secs_f64());
+        }
     }
 
     /// What they say now, for [`append`](super::append).

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::lane::{Context, Job, Lane, Report, Worker};
+use super::lane::{Context, Direction, Job, Lane, Report, Worker};
 use super::writer::{totals, unresolved};
 use crate::clock::{self, Tick};
 use crate::io::{self, EngineKind, Op, Reason, Source, Wait, Wish};
@@ -62,7 +62,7 @@ impl OpenedReads {
 
 /// The reading lane of a target.
 pub fn spawn(context: Context, report: impl Fn(Report) + Send + 'static) -> Result<Lane, Errno> {
-    Lane::spawn("read", move || Reader::new(context.clone()), report)
+    Lane::spawn(Direction::Read, context, |context| Reader::new(context.clone()), report)
 }
 
 struct Reader {
@@ -87,6 +87,12 @@ impl Worker for Reader {
             Job::OpenFile { home, head } => self.opened(|lane| lane.open_file(&home, head)),
             Job::OpenDevice => self.opened(Self::open_device),
             Job::Read { planned } => self.read(planned),
+            Job::Close => {
+                self.context.inflight.begin_open_by_reader(clock::now());
+                self.open = None;
+                self.context.inflight.end_open_by_reader();
+                Report::Closed
+            }
             Job::Prepare | Job::Layout(_) | Job::Commit { .. } => Report::Failed(closed()),
         }
     }

@@ -48,17 +48,26 @@ impl Machine {
     }
 
     fn start(&self) -> (Discovery, Gauge, Receiver<(u64, Vec<String>)>) {
-        let last = Gauge::new("x", "x").unwrap();
+        let own = OwnCounters::new().unwrap();
         let (told, tells) = channel();
-        let tell = move |number, targets: Vec<TargetPlan>| {
-            let _ = told.send((number, targets.into_iter().map(|target| target.name).collect()));
+        let tell = move |number, all: Vec<Sighting>| {
+            let _ = told.send((number, all.into_iter().map(|one| one.target.name).collect()));
         };
-        (Discovery::start(Arc::new(self.roots.clone()), last.clone(), tell).unwrap(), last, tells)
+        let discovery = Discovery::new(&Arc::new(self.roots.clone()), &own, Box::new(tell));
+        (discovery, own.discovery(), tells)
     }
 }
 
 fn plan(text: &str) -> Plan {
     Plan::parse("t.yml", text, &[]).unwrap()
+}
+
+fn set(discovery: &mut Discovery, plan: &Plan) {
+    discovery.set(plan).unwrap();
+}
+
+fn wake(discovery: &Discovery) {
+    discovery.running.as_ref().unwrap().1.wake();
 }
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,19 +83,19 @@ fn strings(names: &[&str]) -> Vec<String> {
 #[test]
 fn what_comes_and_goes_is_told_and_a_plan_without_discovery_tells_nothing() {
     let machine = Machine::new(&["/", "/a"]);
-    let (discovery, last, told) = machine.start();
-    discovery.set(&plan("targets: [{name: x, path: /x}]"));
-    discovery.set(&plan("discover:"));
+    let (mut discovery, last, told) = machine.start();
+    set(&mut discovery, &plan("targets: [{name: x, path: /x}]"));
+    set(&mut discovery, &plan("discover:"));
     assert_eq!(names(&told), (2, strings(&["/", "/a"])));
     assert!(last.get() > 1e9);
     machine.mount(&["/"]);
-    discovery.waker.wake();
+    wake(&discovery);
     assert_eq!(names(&told), (2, strings(&["/"])));
-    // Nothing new: nothing is told until there is something.
-    discovery.waker.wake();
-    discovery.set(&plan("{discover: , targets: [{name: mine, path: /}]}"));
+    wake(&discovery);
+    assert_eq!(names(&told), (2, strings(&["/"])));
+    set(&mut discovery, &plan("{discover: , targets: [{name: mine, path: /}]}"));
     assert_eq!(names(&told), (3, strings(&[])));
-    discovery.set(&plan("targets: [{name: x, path: /x}]"));
+    set(&mut discovery, &plan("targets: [{name: x, path: /x}]"));
     machine.mount(&["/", "/b"]);
     assert!(told.recv_timeout(REST * 3).is_err());
 }
@@ -94,29 +103,29 @@ fn what_comes_and_goes_is_told_and_a_plan_without_discovery_tells_nothing() {
 #[test]
 fn mounts_that_cannot_be_read_leave_all_as_it_is() {
     let machine = Machine::new(&["/", "/a"]);
-    let (discovery, last, told) = machine.start();
-    discovery.set(&plan("discover:"));
+    let (mut discovery, last, told) = machine.start();
+    set(&mut discovery, &plan("discover:"));
     assert_eq!(names(&told).1.len(), 2);
     let before = last.get();
     machine.mount(&[]);
-    discovery.waker.wake();
+    wake(&discovery);
     assert!(told.recv_timeout(REST * 3).is_err());
     assert_eq!(last.get(), before);
     machine.mount(&["/"]);
-    discovery.waker.wake();
+    wake(&discovery);
     assert_eq!(names(&told).1, ["/"]);
 }
 
 #[test]
 fn a_sysfs_that_hangs_keeps_nobody_from_telling_it_a_new_plan() {
     let machine = Machine::new(&["/"]);
-    let (discovery, last, told) = machine.start();
-    discovery.set(&plan("discover:"));
+    let (mut discovery, last, told) = machine.start();
+    set(&mut discovery, &plan("discover:"));
     assert_eq!(names(&told), (1, strings(&["/"])));
     let before = last.get();
     machine.hang(&machine.roots.sys.join("devices/sda/sda1/partition"));
-    discovery.set(&plan("discover: {include: [loop]}"));
-    discovery.set(&plan("discover: {include: [zram]}"));
+    set(&mut discovery, &plan("discover: {include: [loop]}"));
+    set(&mut discovery, &plan("discover: {include: [zram]}"));
     assert!(told.recv_timeout(REST * 3).is_err());
     assert_eq!(last.get(), before, "its age shows that it hangs");
     // The end of the hang is the end of it: with a writer that goes, the file is empty.
