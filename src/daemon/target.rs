@@ -128,6 +128,14 @@ impl Target {
         }
     }
 
+    /// Whether it lies in the file system of this (major, minor), as far as its lane has found out.
+    pub(super) fn lies_in(&self, file_system: (u32, u32)) -> bool {
+        self.found
+            .as_ref()
+            .and_then(|found| found.mount.as_ref())
+            .is_some_and(|mount| mount.device == file_system)
+    }
+
     /// What is due first: a look, and with reads off, the end of reads.
     pub(super) fn begin(&self, planner: &mut Planner, now: Tick) {
         planner.set(self.task(Work::Prepare), When::At(now), now);
