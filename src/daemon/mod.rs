@@ -6,6 +6,7 @@
 
 mod content;
 mod control;
+mod discovery;
 mod facts;
 mod forecast;
 mod inbox;
@@ -13,8 +14,8 @@ mod once;
 mod reload;
 mod sampler;
 mod seats;
-mod talk;
 mod target;
+mod wanted;
 mod watch;
 mod work;
 
@@ -80,7 +81,7 @@ pub fn run(plan: &Plan, load: Box<Load>, web: http::Config, own: &OwnCounters) -
     let stops = own.prober_stops.clone();
     start_ticker(Arc::clone(&heart), move || stops.inc())?;
     let (messages, inbox) = inbox::inbox();
-    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
+    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, own)?;
     let ended = start_control(move || control.run(&inbox))?;
     let reloader = Reloader::start(load, messages.clone(), own.clone())?;
     own.reloaded(true, clock::wall());

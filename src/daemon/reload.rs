@@ -150,7 +150,7 @@ impl Control {
         });
         let books = super::control::books(config, &inflight);
         let id = self.book.add_target(books.clone());
-        let target = Target::new(id, config.clone(), books, lanes, tasks, now);
+        let target = Target::new(id, config.clone(), books, lanes, tasks);
         target.begin(&mut self.planner, now);
         self.targets.insert(key, target);
         Ok(())

@@ -3,6 +3,7 @@
 
 mod again;
 mod change;
+mod lines;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +13,6 @@ use std::time::Duration;
 
 use super::facts::{Opened, facts};
 use super::seats::Pair;
-use super::talk::Talk;
 use super::watch::Watch;
 use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
@@ -25,6 +25,7 @@ use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Direction, Job, LaneId, Planner, Report, Spec, TaskId, When};
 use crate::sys;
 use crate::target;
+use lines::Lines;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
@@ -52,7 +53,6 @@ pub(super) struct Target {
     /// What the lane does was asked for by another spec.
     stale: [bool; 2],
     watch: Watch,
-    talk: Talk,
     intervals: [Option<Duration>; 2],
     found: Option<target::Target>,
     opened: Option<Opened>,
@@ -75,8 +75,10 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
+    /// What the log says, and how much more it may.
+    said: Option<State>,
     said_no_ring: bool,
-    /// Spreads out when what failed is tried again.
+    lines: Lines,
     seed: u64,
 }
 
@@ -87,11 +89,10 @@ impl Target {
         plan: record::Plan,
         lanes: Pair,
         tasks: Tasks,
-        now: Tick,
     ) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
-        let seed = xxh3_64_with_seed(plan.name.as_bytes(), sys::hostname_hash());
         let spec = Arc::new(super::control::spec(&config));
+        let seed = xxh3_64_with_seed(plan.name.as_bytes(), sys::hostname_hash());
         Self {
             name: plan.name.clone(),
             id,
@@ -104,7 +105,6 @@ impl Target {
             spec,
             stale: [false; 2],
             watch: Watch::default(),
-            talk: Talk::new(now),
             found: None,
             opened: None,
             home: None,
@@ -121,9 +121,19 @@ impl Target {
             lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
+            said: None,
             said_no_ring: false,
+            lines: Lines::new(),
             seed,
         }
+    }
+
+    /// Whether it lies in the file system of this (major, minor), as far as its lane has found out.
+    pub(super) fn lies_in(&self, file_system: (u32, u32)) -> bool {
+        self.found
+            .as_ref()
+            .and_then(|found| found.mount.as_ref())
+            .is_some_and(|mount| mount.device == file_system)
     }
 
     /// What is due first: a look, and with reads off, the end of reads.

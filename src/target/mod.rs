@@ -6,6 +6,7 @@
 
 mod counters;
 mod device;
+mod discover;
 mod error;
 mod identity;
 mod map;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use counters::{CounterFile, Counters, Done, parse as parse_counters};
 pub use device::BlockDevice;
+pub use discover::{Discovery, FileSystem, Found, LeftOut, Taken, Unusual, Wishes, discover, is_network};
 pub use error::{Error, ErrorKind};
 pub use identity::Identity;
 pub use mounts::Mount;

@@ -21,6 +21,7 @@ mod bad_days_read_only;
 mod bad_days_space;
 mod cadence;
 mod context;
+mod discovery;
 mod faults;
 mod first_light;
 mod hangs;
