@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Ending;
 use super::log::{LogFormat, LogLevel, start_logging};
-use crate::config::{Plan, state_directory};
+use crate::config::{NoStateDirectory, Plan, state_directory};
 use crate::expose::OwnCounters;
 use crate::http::{self, ListenAddress, TelemetryPath};
 use crate::{daemon, expose, sys};
@@ -60,7 +60,7 @@ fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
         telemetry_path: args.telemetry_path.clone(),
         ..http::Config::default()
     };
-    let ending = match daemon::run(plan, web, &own) {
+    let ending = match daemon::run(plan, web, &own, state_place().ok()) {
         Ok(()) => Ending::good(String::new()),
         Err(error) => {
             tracing::error!("{error}");
@@ -71,12 +71,15 @@ fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
     Ok(ending)
 }
 
-/// One target at the state directory, which is made if it is missing.
-fn without_config() -> Result<Plan, Ending> {
+fn state_place() -> Result<PathBuf, NoStateDirectory> {
     let variable = |name| std::env::var_os(name);
     let (state, home) = (variable("STATE_DIRECTORY"), variable("HOME"));
-    let dir = state_directory(state.as_deref(), home.as_deref(), sys::is_root())
-        .map_err(|e| Ending::failed(e.to_string()))?;
+    state_directory(state.as_deref(), home.as_deref(), sys::is_root())
+}
+
+/// One target at the state directory, which is made if it is missing.
+fn without_config() -> Result<Plan, Ending> {
+    let dir = state_place().map_err(|e| Ending::failed(e.to_string()))?;
     daemon::make_state_directory(&dir)
         .map_err(|e| Ending::failed(format!("cannot make the state directory {}: {e}", dir.display())))?;
     Ok(Plan::default_for_state_dir(dir))

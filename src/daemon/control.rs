@@ -11,10 +11,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
 use super::inbox::{Inbox, Outbox};
-use super::target::Target;
+use super::keep::Keeper;
+use super::target::{PAUSED, Target};
 use super::work::{Desk, Tasks, Work};
 use crate::clock::{self, Tick};
 use crate::config::{Plan, TargetPlan};
+use crate::http::{Command, NoTarget};
 use crate::io::Inflight;
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::{Method, Probe, State};
@@ -33,6 +35,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Why slots are skipped.
 const SKIP_REASONS: &[&str] = &[
     DEVICE_BUSY,
+    PAUSED,
     State::LayingOut.label(),
     State::NoSpace.label(),
     State::ReadOnly.label(),
@@ -51,6 +54,8 @@ pub(super) enum Message {
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
     Ready(oneshot::Sender<Result<(), String>>),
+    /// Somebody asks for something to be done.
+    Command(Command, oneshot::Sender<Result<(), NoTarget>>),
     /// Start nothing more, and tell when nothing is out.
     Drain(oneshot::Sender<()>),
 }
@@ -58,6 +63,7 @@ pub(super) enum Message {
 pub(super) struct Control {
     planner: Planner,
     book: Book,
+    keeper: Keeper,
     targets: Vec<Target>,
     works: HashMap<TaskId, (usize, Work)>,
     /// By target: what the writing and the reading lane do now.
@@ -77,12 +83,14 @@ impl Control {
         heart: &Arc<Heartbeat>,
         roots: &Arc<Roots>,
         messages: &Outbox,
+        keeper: Keeper,
     ) -> Result<Self, Error> {
         let now = clock::now();
         let epoch = clock::wall().saturating_sub(Duration::from_nanos(now.nanos()));
         let mut control = Self {
             planner: Planner::new(epoch, OVERDUE),
             book: Book::new(),
+            keeper,
             targets: Vec::new(),
             works: HashMap::new(),
             out: Vec::new(),
@@ -141,6 +149,8 @@ impl Control {
         let id = self.book.add_target(books.clone());
         self.targets.push(Target::new(id, books, lanes, tasks));
         self.out.push([None, None]);
+        let mut desk = Desk { planner: &mut self.planner, book: &mut self.book, now, wall: clock::wall() };
+        self.keeper.restore(&mut self.targets[at], &mut desk);
         Ok(())
     }
 
@@ -191,8 +201,25 @@ impl Control {
                 let missing = self.targets.iter().find_map(Target::not_ready);
                 let _ = tell.send(missing.map_or(Ok(()), Err));
             }
+            Message::Command(command, tell) => {
+                let _ = tell.send(self.command(&command));
+            }
             Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
         }
+    }
+
+    /// Does what somebody asks for.
+    fn command(&mut self, command: &Command) -> Result<(), NoTarget> {
+        let (Command::Pause { target, .. } | Command::Resume { target }) = command;
+        let Some(at) = self.targets.iter().position(|t| t.name == *target) else {
+            return Err(NoTarget(self.targets.iter().map(|t| t.name.clone()).collect()));
+        };
+        self.with(at, |target, desk| match command {
+            Command::Pause { length, .. } => target.pause(*length, desk),
+            Command::Resume { .. } => target.resume(desk),
+        });
+        self.keeper.look(&mut self.targets, clock::now(), clock::wall());
+        Ok(())
     }
 
     /// When to ask again at the latest, and whether something waits for a lane to be done.
@@ -251,6 +278,7 @@ impl Control {
         for at in 0..self.targets.len() {
             self.with(at, Target::show);
         }
+        self.keeper.look(&mut self.targets, self.looked, clock::wall());
     }
 
     fn with(&mut self, at: usize, act: impl FnOnce(&mut Target, &mut Desk<'_>)) {

@@ -7,14 +7,17 @@
 mod content;
 mod control;
 mod facts;
+mod footing;
 mod forecast;
 mod inbox;
+mod keep;
 mod once;
 mod target;
 mod work;
 
 use std::convert::Infallible;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -34,10 +37,16 @@ pub use once::{Ended, Halt, Once, Step, once};
 
 use content::FromControl;
 use control::{Control, Message};
+use footing::Footing;
 use inbox::Outbox;
+use keep::Keeper;
 
 /// How long a run that is out may go on after we were told to end. A lane that is stuck is not waited for any longer.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long the end waits for the state to be on the disk.
+const LAST_STATE: Duration = Duration::from_secs(1);
+/// A minute, in beats of the ticker.
+const MINUTE: u32 = 600;
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug)]
@@ -64,16 +73,19 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT. `own` is shown too, and counts.
-pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Error> {
+/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT. `own` is shown too, and counts. What is to
+/// outlive a restart is kept in `state`; without that directory it is not.
+pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters, state: Option<PathBuf>) -> Result<(), Error> {
     let listeners = http::bind(&web.addresses).map_err(Error::Http)?;
     let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
     let heart = Arc::new(Heartbeat::new(clock::now()));
-    let stops = own.prober_stops.clone();
-    start_ticker(Arc::clone(&heart), move || stops.inc())?;
+    let (stops, footing) = (own.prober_stops.clone(), Footing::take(own));
+    let keeper = Keeper::open(state, own);
+    let kept = keeper.handle();
     let (messages, inbox) = inbox::inbox();
-    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
+    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, keeper)?;
     let ended = start_control(move || control.run(&inbox))?;
+    start_ticker(Arc::clone(&heart), move || footing.renew(), move || stops.inc())?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         targets = plan.targets.len(),
@@ -84,11 +96,15 @@ pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Erro
         .enable_all()
         .build()
         .map_err(|e| Error::Start("the runtime", e.into()))?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let told = told_to_end()?;
         let content = FromControl::new(messages.clone(), own.clone());
         serve_while(ended, serve(listeners, web, content, told, &messages)).await
-    })
+    });
+    if !kept.flush(LAST_STATE) {
+        tracing::warn!("ended with the last state not on the disk");
+    }
+    result
 }
 
 /// Starts the control thread. What is returned is ready when that thread ends, also by a panic.
@@ -161,12 +177,19 @@ async fn drain(messages: &Outbox) -> Result<(), Error> {
     Ok(())
 }
 
-/// Calls `late` after each gap.
-fn start_ticker(heart: Arc<Heartbeat>, late: impl Fn() + Send + 'static) -> Result<(), Error> {
+/// Calls `late` after each gap, and `each_minute` at once and then every minute.
+fn start_ticker(
+    heart: Arc<Heartbeat>,
+    each_minute: impl Fn() + Send + 'static,
+    late: impl Fn() + Send + 'static,
+) -> Result<(), Error> {
     let beat = move || {
-        loop {
+        for beat in (0..MINUTE).cycle() {
             if heart.beat(clock::now()) {
                 late();
+            }
+            if beat == 0 {
+                each_minute();
             }
             thread::sleep(PERIOD);
         }

@@ -1,6 +1,8 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
+mod known;
+mod pause;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
@@ -10,6 +12,7 @@ use std::time::Duration;
 use super::facts::{Opened, facts};
 use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
+use crate::persist::Known;
 use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, State, Trouble};
 use crate::record::{self, TargetId};
@@ -17,6 +20,8 @@ use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Job, Lane, Report, TaskId, When};
 use crate::target;
+use pause::Course;
+pub(super) use pause::PAUSED;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
 const UNHINDERED: u64 = 64 << 20;
@@ -59,6 +64,12 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
+    /// What each probe does while there is no pause.
+    courses: [Course; 2],
+    pause_ends: Option<Tick>,
+    known: Known,
+    /// Whether something changed that is to outlive a restart.
+    to_keep: bool,
 }
 
 impl Target {
@@ -88,7 +99,16 @@ impl Target {
             lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
+            courses: [Course::Idle; 2],
+            pause_ends: None,
+            known: Known::default(),
+            to_keep: false,
         }
+    }
+
+    /// Whether something changed that is to be kept, since the last call.
+    pub(super) fn take_to_keep(&mut self) -> bool {
+        std::mem::take(&mut self.to_keep)
     }
 
     pub(super) fn task(&self, work: Work) -> TaskId {
@@ -154,6 +174,7 @@ impl Target {
         (self.whole, self.failures[Fell::Whole as usize]) = (None, 0);
         self.to_lay.clear();
         self.took_place(&prepared, desk);
+        self.recognise(&prepared, desk);
         (self.home, self.read_head) = (prepared.home, None);
         self.found = Some(prepared.target);
         self.tell_facts(desk);
@@ -253,6 +274,7 @@ impl Target {
     fn laid(&mut self, role: Role, head: Head, desk: &mut Desk<'_>) {
         self.to_lay.retain(|r| *r != role);
         self.laid = 0;
+        self.know_file(role, &head);
         (self.lay_after[probe_of(role) as usize], self.lay_failures[probe_of(role) as usize]) = (None, 0);
         self.file_ready(role, head, desk);
         self.next_slice(desk);
@@ -368,25 +390,6 @@ impl Target {
         self.laid = 0;
         self.lay_after[probe as usize] = Some(desk.now + wait);
         desk.book.set_layout(self.id, probe, 0, 0);
-    }
-
-    /// The probe runs in its slots from now on; one that was held has its first run in what is left of this one.
-    fn go(&mut self, probe: Probe, desk: &mut Desk<'_>) {
-        let Some(interval) = self.intervals[probe as usize] else { return };
-        let task = self.task(work_of(probe));
-        if desk.planner.is_held(task) {
-            desk.planner.hold(task, None);
-            desk.planner.set(task, When::Never, desk.now);
-        }
-        desk.planner.set(task, When::Every(interval), desk.now);
-    }
-
-    /// The probe's slots pass, and say why.
-    fn hold(&mut self, probe: Probe, state: State, desk: &mut Desk<'_>) {
-        let Some(interval) = self.intervals[probe as usize] else { return };
-        let task = self.task(work_of(probe));
-        desk.planner.hold(task, Some(state.label()));
-        desk.planner.set(task, When::Every(interval), desk.now);
     }
 
     /// Looks at the target anew after a while that doubles with each failure of the same part.

@@ -1,21 +1,46 @@
 //! What the daemon counts about itself, in a registry of the `prometheus` crate.
 
+use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, IntCounter, Registry};
+use prometheus::{Error, Gauge, IntCounter, IntGauge, Registry};
 
-type Row = (&'static str, &'static str);
+/// Name, kind and meaning.
+type Row = (&'static str, &'static str, &'static str);
 
 const LOG_LINES_DROPPED: Row = (
     "diskcanary_log_lines_dropped_total",
+    "counter",
     "Log lines lost because standard error was not read in time, or took no more. The log says where.",
 );
 const PROBER_STOPS: Row = (
     "diskcanary_prober_stops_total",
+    "counter",
     "Times that the whole daemon stood still for more than 150 ms: stopped, frozen, or starved of CPU. Delays of that time are not the disks'.",
 );
+const STATE_SAVE_ERRORS: Row = (
+    "diskcanary_state_save_errors_total",
+    "counter",
+    "Writes of the state file that failed. While they do, pauses and budgets may not outlive a restart.",
+);
+const STATE_UNSAVED: Row = (
+    "diskcanary_state_unsaved_seconds",
+    "gauge",
+    "Age of the oldest change that is not in the state file, 0 when all is; some 10 s are the rule, above 60 s the directory is full, gone or hangs.",
+);
+const PROGRAM_LOCKED: Row = (
+    "diskcanary_program_locked",
+    "gauge",
+    "1 when the program and its libraries are locked in memory, so that scrapes go on when the disk that holds them hangs.",
+);
+const DATA_LOCKED: Row = (
+    "diskcanary_data_locked",
+    "gauge",
+    "1 when heap and stacks are locked in memory, so that scrapes go on when the disk that holds the swap hangs.",
+);
 
-/// Name and meaning of each.
-pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS];
+/// All of them.
+pub(super) const OWN: &[Row] =
+    &[LOG_LINES_DROPPED, PROBER_STOPS, STATE_SAVE_ERRORS, STATE_UNSAVED, PROGRAM_LOCKED, DATA_LOCKED];
 
 /// The counters. Clones count together.
 #[derive(Clone, Debug)]
@@ -24,6 +49,14 @@ pub struct OwnCounters {
     pub log_lines_dropped: IntCounter,
     /// Times that the ticker came late.
     pub prober_stops: IntCounter,
+    /// Writes of the state that failed.
+    pub state_save_errors: IntCounter,
+    /// Age in seconds of the oldest change of the state that is not on the disk.
+    pub state_unsaved: Gauge,
+    /// Whether the program is locked in memory.
+    pub program_locked: IntGauge,
+    /// Whether what it works with is.
+    pub data_locked: IntGauge,
     registry: Registry,
 }
 
@@ -31,17 +64,31 @@ impl OwnCounters {
     /// All zero. An error would be a name that Prometheus does not allow.
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
-        let counter = |(name, help): Row| {
-            let counter = IntCounter::new(name, help)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, Error>(counter)
-        };
-        let (log_lines_dropped, prober_stops) = (counter(LOG_LINES_DROPPED)?, counter(PROBER_STOPS)?);
-        Ok(Self { log_lines_dropped, prober_stops, registry })
+        let counter = |(name, _, help): Row| registered(&registry, IntCounter::new(name, help));
+        let truth = |(name, _, help): Row| registered(&registry, IntGauge::new(name, help));
+        let (name, _, help) = STATE_UNSAVED;
+        Ok(Self {
+            log_lines_dropped: counter(LOG_LINES_DROPPED)?,
+            prober_stops: counter(PROBER_STOPS)?,
+            state_save_errors: counter(STATE_SAVE_ERRORS)?,
+            state_unsaved: registered(&registry, Gauge::new(name, help))?,
+            program_locked: truth(PROGRAM_LOCKED)?,
+            data_locked: truth(DATA_LOCKED)?,
+            registry,
+        })
     }
 
     /// What they say now, for [`append`](super::append).
     pub fn families(&self) -> Vec<MetricFamily> {
         self.registry.gather()
     }
+}
+
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    made: Result<C, Error>,
+) -> Result<C, Error> {
+    let made = made?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
 }

@@ -72,7 +72,11 @@ pub fn open(dir: PathBuf, failed: impl Fn() + Send + 'static) -> (State, Handle)
         }
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
             let seconds = LOAD_WITHIN.as_secs();
-            tracing::warn!(dir = shown, seconds, "the state directory did not answer in time; beginning anew");
+            tracing::warn!(
+                dir = shown,
+                seconds,
+                "the state directory did not answer in time; beginning anew"
+            );
             State::default()
         }
     };

@@ -73,7 +73,8 @@ fn what_changes_often_is_written_seldom() {
 
 #[test]
 fn a_damaged_file_is_set_aside_and_the_next_one_is_good() {
-    for damage in ["", "{", "null", "{\"version\":2,\"pauses\":{}}", "{\"version\":1,\"pauses\":{\"a\":-5}}"] {
+    for damage in ["", "{", "null", "{\"version\":2,\"pauses\":{}}", "{\"version\":1,\"pauses\":{\"a\":-5}}"]
+    {
         let folder = folder();
         fs::write(folder.path().join("state.json"), damage).unwrap();
         let mut place = Place::new(folder.path().to_owned());
@@ -118,7 +119,9 @@ fn a_directory_that_went_is_made_anew_and_each_failure_is_counted_not_fatal() {
     fs::write(&dir, "a file is in the way").unwrap();
     let failures = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&failures);
-    let (_, handle) = open(dir.clone(), move || drop(count.fetch_add(1, SeqCst)));
+    let (_, handle) = open(dir.clone(), move || {
+        count.fetch_add(1, SeqCst);
+    });
     handle.save(paused("x"), clock::now());
     assert!(!handle.flush(PATIENCE), "one try, and no more waiting");
     assert!(failures.load(SeqCst) > 0 && !handle.unsaved(clock::now()).is_zero());

@@ -136,6 +136,18 @@ impl Book {
         }
     }
 
+    /// The target is paused until then, or not any more.
+    pub fn set_paused(&mut self, id: TargetId, until: Option<Tick>) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.paused = until;
+    }
+
+    /// The probe files that were there before were not there any more.
+    pub fn files_lost(&mut self, id: TargetId) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.files_lost += 1;
+    }
+
     /// A lane of the target panicked and was caught.
     pub fn lane_panicked(&mut self, id: TargetId) {
         let Some(entry) = self.touch(id) else { return };
@@ -215,6 +227,8 @@ impl Entry {
             burst: None,
             per_commit: None,
             device_changes: 0,
+            files_lost: 0,
+            paused: None,
             lane_panics: 0,
         };
         Self { id, view, windows, ever, off: Vec::new(), published: None }

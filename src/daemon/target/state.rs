@@ -10,6 +10,7 @@ use crate::probe::{Probe, State};
 impl Target {
     /// The state, told to the books, and to the log when it changes.
     pub(in crate::daemon) fn show(&mut self, desk: &mut Desk<'_>) {
+        self.resume_when_due(desk);
         let Some((state, why)) = self.state(desk.now) else { return };
         if self.shown != Some(state) {
             let (name, word) = (self.name.as_str(), state.label());
@@ -45,7 +46,8 @@ impl Target {
 
     /// Why the target is not measured yet, in words; `None` when it is, or is known to fail.
     pub(in crate::daemon) fn not_ready(&self) -> Option<String> {
-        let settled = self.whole.is_some() || self.parts.iter().any(Option::is_some);
+        let settled =
+            self.pause_ends.is_some() || self.whole.is_some() || self.parts.iter().any(Option::is_some);
         let waiting = !settled
             && self.shown.is_none_or(|s| s == State::LayingOut && self.to_lay.contains(&Role::Commits));
         waiting.then(|| format!("target `{}` is not measured yet", self.name))
