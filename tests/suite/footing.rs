@@ -96,7 +96,9 @@ fn without_the_right_to_lock_it_says_so_and_goes_on() {
         open_to_all(disk.backing());
         let daemon = Daemon::started_by(carried(&program))
             .config(&config(&[("a", disk.path(), COMMITS)]))
-            .with(|c| drop(as_nobody_with_memlock(c, limit)))
+            .with(|c| {
+                as_nobody_with_memlock(c, limit);
+            })
             .start();
         await_runs(&daemon, "a", "commit", 2.0);
         assert_eq!(locked(&daemon), (Some(0.0), Some(0.0)));
