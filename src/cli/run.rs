@@ -71,7 +71,8 @@ fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
     Ok(ending)
 }
 
-fn state_place() -> Result<PathBuf, NoStateDirectory> {
+/// Where the state is.
+pub(super) fn state_place() -> Result<PathBuf, NoStateDirectory> {
     let variable = |name| std::env::var_os(name);
     let (state, home) = (variable("STATE_DIRECTORY"), variable("HOME"));
     state_directory(state.as_deref(), home.as_deref(), sys::is_root())

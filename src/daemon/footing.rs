@@ -18,7 +18,7 @@ pub(super) struct Footing {
 }
 
 impl Footing {
-    /// Locks the program and its libraries, reading in what of them was not needed yet. To be called before there are threads.
+    /// Locks the program and its libraries, reading in what of them was not needed yet. To be called before there are lanes.
     pub(super) fn take(own: &OwnCounters) -> Self {
         sys::limit_heaps(HEAPS);
         let footing = Self { program: own.program_locked.clone(), data: own.data_locked.clone() };

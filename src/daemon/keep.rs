@@ -20,7 +20,8 @@ const STUCK: Duration = Duration::from_secs(60);
 /// Has the state kept.
 pub(super) struct Keeper {
     handle: Handle,
-    /// What was kept before the start, until the targets have taken it.
+    /// What was kept before the start, until the targets have taken it. A pause of one that the config does not name now is kept
+    /// until it ends.
     before: State,
     /// The budgets as they were last told; whoever keeps none loses none.
     budgets: BTreeMap<String, serde_json::Value>,
@@ -91,6 +92,7 @@ impl Keeper {
             pauses: targets
                 .iter()
                 .filter_map(|target| Some((target.name.clone(), until(target.pause_left(now)?))))
+                .chain(self.before.pauses.clone().into_iter().filter(|(_, until)| *until > wall.as_secs()))
                 .collect(),
             budgets: self.budgets.clone(),
             targets: targets

@@ -59,14 +59,7 @@ impl Place {
 
     /// The state that was saved last; `None` where there is none. One that makes no sense is set aside.
     pub(super) fn load(&mut self) -> Result<Option<State>, Fault> {
-        let dir = match sys::resolve_links(&self.path).and_then(|path| Dir::open(&path)) {
-            Err(Errno::ENOENT) => return Ok(None),
-            other => other.map_err(|e| self.fault("open", "", e))?,
-        };
-        let bytes = match read(&dir) {
-            Err(Errno::ENOENT) => return Ok(None),
-            other => other.map_err(|e| self.fault("read", NAME, e))?,
-        };
+        let Some((dir, bytes)) = self.find()? else { return Ok(None) };
         match parse(&bytes) {
             Ok(state) => Ok(Some(state)),
             Err(why) => {
@@ -76,6 +69,24 @@ impl Place {
                 };
                 Err(Fault(format!("{} makes no sense: {why}; {aside}", self.path.join(NAME).display())))
             }
+        }
+    }
+
+    /// The same for somebody who only looks: nothing is changed, and what is not understood is not there.
+    pub(super) fn peek(&self) -> Option<State> {
+        let (_, bytes) = self.find().ok()??;
+        parse(&bytes).ok()
+    }
+
+    fn find(&self) -> Result<Option<(Dir, Vec<u8>)>, Fault> {
+        let dir = match sys::resolve_links(&self.path).and_then(|path| Dir::open(&path)) {
+            Err(Errno::ENOENT) => return Ok(None),
+            other => other.map_err(|e| self.fault("open", "", e))?,
+        };
+        match read(&dir) {
+            Err(Errno::ENOENT) => Ok(None),
+            Ok(bytes) => Ok(Some((dir, bytes))),
+            Err(e) => Err(self.fault("read", NAME, e)),
         }
     }
 

@@ -9,6 +9,7 @@ mod store;
 pub use store::{Handle, open};
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,12 @@ pub struct KnownFile {
     pub id: u64,
     /// Bytes.
     pub size: u64,
+}
+
+/// What is kept in this directory, for somebody beside the daemon: nothing is changed there. `None` where there is none, or
+/// none that can be read.
+pub fn peek(dir: &Path) -> Option<State> {
+    file::Place::new(dir.to_owned()).peek()
 }
 
 #[cfg(test)]

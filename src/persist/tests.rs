@@ -77,6 +77,7 @@ fn a_damaged_file_is_set_aside_and_the_next_one_is_good() {
     {
         let folder = folder();
         fs::write(folder.path().join("state.json"), damage).unwrap();
+        assert_eq!(peek(folder.path()), None);
         let mut place = Place::new(folder.path().to_owned());
         let fault = place.load().unwrap_err().to_string();
         assert!(fault.contains("makes no sense") && fault.contains("set aside"), "{fault}");
@@ -84,6 +85,7 @@ fn a_damaged_file_is_set_aside_and_the_next_one_is_good() {
         assert_eq!(place.load(), Ok(None));
         place.save(&paused("a")).unwrap();
         assert_eq!(place.load(), Ok(Some(paused("a"))));
+        assert_eq!(peek(folder.path()), Some(paused("a")));
     }
 }
 

@@ -61,7 +61,6 @@ fn scrapes_go_on_while_the_disk_with_the_program_hangs() {
     let hang = program.hang(&Op::ALL);
     let evicted = evict(daemon.pid());
     assert!(resident > 1 << 20 && resident_of(daemon.pid(), program.path()) == resident, "{evicted:?}");
-    assert!(fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap().contains("VmLck:"));
 
     let (begun, long) = (Instant::now(), Duration::from_secs(if full() { 600 } else { 20 }));
     let mut scrapes = 0;

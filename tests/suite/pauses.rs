@@ -129,6 +129,16 @@ fn a_pause_outlives_a_restart_and_a_crash() {
     // At once: what the state thread had no time for is written at the end.
     assert_eq!(daemon.stop().0.code(), Some(0));
 
+    // The config beside it is not asked for by the daemon, but by whoever checks it.
+    let file = state.file("checked.yml", &config);
+    let check = Command::new(env!("CARGO_BIN_EXE_diskcanary"))
+        .args(["check".as_ref(), file.as_os_str()])
+        .env("STATE_DIRECTORY", state.path())
+        .output()
+        .unwrap();
+    let (code, text) = said(&check);
+    assert!(code == Some(0) && text.contains("note: target `a`: paused for 59m"), "{text}");
+
     let at_disk = arrived(&disk);
     let daemon = keeping(state.path(), &config).start();
     await_that(&daemon, "slots pass", |m| skipped(m, "a", "commit", "paused") >= 3.0);
@@ -150,4 +160,31 @@ fn a_pause_outlives_a_restart_and_a_crash() {
     assert!(left.iter().any(|left| page.contains(&format!("goes on by itself {left}"))), "{page}");
     assert_eq!(said(&diskcanary(&daemon, &["resume", "a"])).0, Some(0));
     await_runs(&daemon, "a", "read", 2.0);
+}
+
+#[test]
+fn a_layout_stops_for_a_pause_and_is_taken_up_again() {
+    if lacks(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    let disk = FuseDisk::new();
+    disk.delay(Op::Write, Duration::from_millis(20));
+    let daemon = Daemon::new().config(&config(&[("a", disk.path(), BOTH)])).start();
+    let progress = |m: &crate::lab::Metrics| {
+        m.value("diskcanary_layout_progress_ratio", &[("target", "a")]).unwrap_or(0.0)
+    };
+    await_that(&daemon, "the read file is being laid out", |m| progress(m) > 0.1);
+    assert_eq!(said(&diskcanary(&daemon, &["pause", "a"])).0, Some(0));
+    // The slice that is out is finished.
+    std::thread::sleep(Duration::from_secs(1));
+    let (before, at_disk) = (progress(&daemon.scrape()), arrived(&disk));
+    std::thread::sleep(Duration::from_secs(2));
+    let seen = daemon.scrape();
+    assert_eq!((progress(&seen), arrived(&disk)), (before, at_disk));
+    assert!(before < 1.0, "it was done before it could be paused");
+    assert!(skipped(&seen, "a", "read", "paused") >= 2.0);
+    disk.heal(Op::Write);
+    assert_eq!(said(&diskcanary(&daemon, &["resume", "a"])).0, Some(0));
+    await_runs(&daemon, "a", "read", 2.0);
+    assert_eq!(progress(&daemon.scrape()), 1.0);
 }
