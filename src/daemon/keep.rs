@@ -87,7 +87,7 @@ impl Keeper {
     }
 
     fn state(&self, targets: &[Target], now: Tick, wall: Duration) -> State {
-        let until = |left: Duration| (wall + left).as_millis().div_ceil(1000) as u64;
+        let until = |left: Duration| (wall + left).as_secs();
         State {
             pauses: targets
                 .iter()

@@ -118,11 +118,12 @@ impl Place {
         sys::make_directories(&self.path).map_err(|e| self.fault("make", "", e))?;
         let path = sys::resolve_links(&self.path).map_err(|e| self.fault("find", "", e))?;
         let dir = Dir::open(&path).map_err(|e| self.fault("open", "", e))?;
-        let lock = match dir.create_file(LOCK, Direct::No) {
-            Err(Errno::EEXIST) => dir.open_file_for_writing(LOCK, Direct::No),
-            other => other,
-        };
-        let lock = lock.map_err(|e| self.fault("lock", LOCK, e))?;
+        match dir.create_file(LOCK, Direct::No) {
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(e) => return Err(self.fault("make", LOCK, e)),
+        }
+        // Kept open for reading: one for writing would keep the file system from being remounted read-only.
+        let lock = dir.open_file(LOCK, Direct::No).map_err(|e| self.fault("lock", LOCK, e))?;
         match lock.try_lock() {
             Ok(true) => Ok((dir, lock)),
             Ok(false) => {
