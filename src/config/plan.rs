@@ -38,6 +38,8 @@ pub struct TargetPlan {
     pub read: Option<ReadPlan>,
     /// Space that must stay free; `None`: the smaller of 5 % of the file system and 10 GiB.
     pub reserve: Option<Bytes>,
+    /// From which age on an operation counts as stalled; `None`: learned from what the disk does.
+    pub stall_threshold: Option<Span>,
 }
 
 /// How commits are probed.
@@ -100,6 +102,7 @@ impl TargetPlan {
             commit: resolve::commit(&RawCommit::default(), false),
             read: resolve::read(&RawRead::default()),
             reserve: None,
+            stall_threshold: None,
         }
     }
 }

@@ -18,6 +18,7 @@ const LONGEST_VALUE: usize = 1024;
 const LONGEST_PATH: usize = 4095;
 const SHORTEST_INTERVAL: Span = Span::millis(100);
 const LONGEST_INTERVAL: Span = Span::seconds(86_400);
+const LONGEST_THRESHOLD: Span = Span::seconds(3600);
 const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
 const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
 
@@ -86,6 +87,7 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
         commit: commit(&raw_commit, asked_for),
         read: read(&raw_read),
         reserve: raw.reserve,
+        stall_threshold: stall_threshold(raw.stall_threshold, at)?,
     })
 }
 
@@ -116,6 +118,16 @@ fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {
             ),
         ),
         _ => Ok(()),
+    }
+}
+
+fn stall_threshold(span: Option<Span>, at: &Place) -> Result<Option<Span>, Fault> {
+    match span.filter(|span| !(SHORTEST_INTERVAL..=LONGEST_THRESHOLD).contains(span)) {
+        Some(span) => fault(
+            at.key("stall_threshold"),
+            format!("`{span}` is out of range; write a time from {SHORTEST_INTERVAL} to {LONGEST_THRESHOLD}"),
+        ),
+        None => Ok(span),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use prometheus::Gauge;
 
+use super::seats::Key;
 use super::target::Target;
 use super::work::Desk;
 use crate::clock::Tick;
@@ -68,9 +69,16 @@ impl Keeper {
         }
     }
 
+    /// A target was taken away; should it come again, it finds what was kept of it.
+    pub(super) fn release(&mut self, target: &Target, now: Tick, wall: Duration) {
+        self.before.targets.extend(target.known().map(|known| (target.name.clone(), known)));
+        let left = target.pause_left(now).map(|left| (target.name.clone(), (wall + left).as_secs()));
+        self.before.pauses.extend(left);
+    }
+
     /// Hands over what changed since the last look.
-    pub(super) fn look(&mut self, targets: &mut [Target], now: Tick, wall: Duration) {
-        let changed = targets.iter_mut().fold(false, |changed, target| target.take_to_keep() | changed);
+    pub(super) fn look(&mut self, targets: &mut BTreeMap<Key, Target>, now: Tick, wall: Duration) {
+        let changed = targets.values_mut().fold(false, |changed, target| target.take_to_keep() | changed);
         if changed {
             self.handle.save(self.state(targets, now, wall), now);
         }
@@ -86,17 +94,17 @@ impl Keeper {
         self.said = age >= STUCK;
     }
 
-    fn state(&self, targets: &[Target], now: Tick, wall: Duration) -> State {
+    fn state(&self, targets: &BTreeMap<Key, Target>, now: Tick, wall: Duration) -> State {
         let until = |left: Duration| (wall + left).as_secs();
         State {
             pauses: targets
-                .iter()
+                .values()
                 .filter_map(|target| Some((target.name.clone(), until(target.pause_left(now)?))))
                 .chain(self.before.pauses.clone().into_iter().filter(|(_, until)| *until > wall.as_secs()))
                 .collect(),
             budgets: self.budgets.clone(),
             targets: targets
-                .iter()
+                .values()
                 .filter_map(|target| Some((target.name.clone(), target.known()?)))
                 .collect(),
         }

@@ -1,5 +1,7 @@
 //! What the daemon counts about itself, in a registry of the `prometheus` crate.
 
+use std::time::Duration;
+
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, Gauge, IntCounter, IntGauge, Registry};
@@ -38,9 +40,28 @@ const DATA_LOCKED: Row = (
     "1 when heap and stacks are locked in memory, so that scrapes go on when the disk that holds the swap hangs.",
 );
 
+const RELOAD_GOOD: Row = (
+    "diskcanary_config_last_reload_successful",
+    "gauge",
+    "Whether the last reload of the config was taken over; 1 before the first. After a bad one, what ran goes on.",
+);
+const RELOAD_TIME: Row = (
+    "diskcanary_config_last_reload_success_timestamp_seconds",
+    "gauge",
+    "When the config was last taken over, in seconds since 1970.",
+);
+
 /// All of them.
-pub(super) const OWN: &[Row] =
-    &[LOG_LINES_DROPPED, PROBER_STOPS, STATE_SAVE_ERRORS, STATE_UNSAVED, PROGRAM_LOCKED, DATA_LOCKED];
+pub(super) const OWN: &[Row] = &[
+    LOG_LINES_DROPPED,
+    PROBER_STOPS,
+    RELOAD_GOOD,
+    RELOAD_TIME,
+    STATE_SAVE_ERRORS,
+    STATE_UNSAVED,
+    PROGRAM_LOCKED,
+    DATA_LOCKED,
+];
 
 /// The counters. Clones count together.
 #[derive(Clone, Debug)]
@@ -57,6 +78,8 @@ pub struct OwnCounters {
     pub program_locked: IntGauge,
     /// Whether what it works with is.
     pub data_locked: IntGauge,
+    reload_good: Gauge,
+    reload_time: Gauge,
     registry: Registry,
 }
 
@@ -65,17 +88,27 @@ impl OwnCounters {
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
         let counter = |(name, _, help): Row| registered(&registry, IntCounter::new(name, help));
+        let gauge = |(name, _, help): Row| registered(&registry, Gauge::new(name, help));
         let truth = |(name, _, help): Row| registered(&registry, IntGauge::new(name, help));
-        let (name, _, help) = STATE_UNSAVED;
         Ok(Self {
             log_lines_dropped: counter(LOG_LINES_DROPPED)?,
             prober_stops: counter(PROBER_STOPS)?,
             state_save_errors: counter(STATE_SAVE_ERRORS)?,
-            state_unsaved: registered(&registry, Gauge::new(name, help))?,
+            state_unsaved: gauge(STATE_UNSAVED)?,
             program_locked: truth(PROGRAM_LOCKED)?,
             data_locked: truth(DATA_LOCKED)?,
+            reload_good: gauge(RELOAD_GOOD)?,
+            reload_time: gauge(RELOAD_TIME)?,
             registry,
         })
+    }
+
+    /// The config was read, well or not, `wall` after 1970.
+    pub fn reloaded(&self, good: bool, wall: Duration) {
+        self.reload_good.set(f64::from(u8::from(good)));
+        if good {
+            self.reload_time.set(wall.as_secs_f64());
+        }
     }
 
     /// What they say now, for [`append`](super::append).

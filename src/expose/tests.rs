@@ -20,7 +20,7 @@ fn at(seconds: u64) -> Tick {
 }
 
 fn plan(name: &str) -> Plan {
-    let on = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds) };
+    let on = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds), operations: 3 };
     Plan {
         labels: vec![("service".into(), "orders \"eu\"".into())],
         probes: vec![on(Probe::Commit, 2), on(Probe::Read, 30)],

@@ -80,6 +80,13 @@ impl Target {
         self.pause_ends.map(|end| end.since(now))
     }
 
+    /// All tasks were set anew; a pause goes on over that.
+    pub(super) fn stay_paused(&mut self, desk: &mut Desk<'_>) {
+        if self.pause_ends.is_some() {
+            self.set_pause(self.pause_ends, desk);
+        }
+    }
+
     fn set_pause(&mut self, ends: Option<Tick>, desk: &mut Desk<'_>) {
         (self.pause_ends, self.to_keep) = (ends, true);
         desk.book.set_paused(self.id, ends);
