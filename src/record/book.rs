@@ -344,6 +344,7 @@ impl Entry {
         (self.view.facts, self.view.state, self.view.burst) = (was.facts, was.state, was.burst);
         self.view.per_commit = was.per_commit.filter(|_| !commits_anew);
         (self.view.device_changes, self.view.lane_panics) = (was.device_changes, was.lane_panics);
+        (self.view.files_lost, self.view.paused) = (was.files_lost, was.paused);
         if self.view.plan.stall_threshold == was.plan.stall_threshold {
             self.view.thresholds = was.thresholds;
         }

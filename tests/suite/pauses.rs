@@ -164,6 +164,40 @@ fn a_pause_outlives_a_restart_and_a_crash() {
 }
 
 #[test]
+fn a_pause_outlives_a_reload() {
+    if lacks(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    let (disk, other) = (FuseDisk::new(), FuseDisk::new());
+    let with = |keys: &str| config(&[("a", disk.path(), keys), ("other", other.path(), BOTH)]);
+    let daemon = Daemon::new().config(&with(BOTH)).start();
+    await_runs(&daemon, "a", "read", 2.0);
+    assert_eq!(said(&diskcanary(&daemon, &["pause", "a"])).0, Some(0));
+    std::thread::sleep(Duration::from_millis(500));
+    let at_disk = arrived(&disk);
+    let reload = |config: &str, times: usize| {
+        std::fs::write(daemon.directory().join("diskcanary.yaml"), config).unwrap();
+        daemon.signal(rustix::process::Signal::HUP);
+        crate::lab::eventually("it is reloaded", || {
+            daemon.stderr().matches("the config is reloaded").count() == times
+        });
+    };
+    reload(&with(&BOTH.replace("200ms", "250ms")), 1);
+    await_runs(&daemon, "other", "commit", 4.0);
+    assert_eq!((paused(&daemon, "a"), arrived(&disk)), (1.0, at_disk), "another interval");
+    reload(&with(&BOTH.replace("commit: {", "commit: {profile: postgres, ")), 2);
+    await_runs(&daemon, "other", "commit", 4.0);
+    assert_eq!((paused(&daemon, "a"), arrived(&disk)), (1.0, at_disk), "another profile");
+    reload(&config(&[("other", other.path(), BOTH)]), 3);
+    reload(&with(BOTH), 4);
+    await_runs(&daemon, "other", "commit", 4.0);
+    assert_eq!((paused(&daemon, "a"), arrived(&disk)), (1.0, at_disk), "taken away and put back");
+    assert_eq!(said(&diskcanary(&daemon, &["resume", "a"])).0, Some(0));
+    await_runs(&daemon, "a", "commit", 2.0);
+    await_runs(&daemon, "a", "read", 2.0);
+}
+
+#[test]
 fn a_layout_stops_for_a_pause_and_is_taken_up_again() {
     if lacks(&[Need::Root, Need::Fuse]) {
         return;
