@@ -2,10 +2,11 @@
 //!
 //! Three kinds of thread: the control thread, which decides and keeps the books and never touches a disk; the lanes, which
 //! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
-//! can be told from a daemon that was stopped.
+//! can be told from a daemon that was stopped, and a sampler looks at the machine once a second.
 
 mod content;
 mod control;
+mod discovery;
 mod facts;
 mod footing;
 mod forecast;
@@ -13,8 +14,10 @@ mod inbox;
 mod keep;
 mod once;
 mod reload;
+mod sampler;
 mod seats;
 mod target;
+mod wanted;
 mod watch;
 mod work;
 
@@ -95,7 +98,7 @@ pub fn run(
     let keeper = Keeper::open(state, own);
     let kept = keeper.handle();
     let (messages, inbox) = inbox::inbox();
-    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, keeper)?;
+    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, keeper, own)?;
     let ended = start_control(move || control.run(&inbox))?;
     start_ticker(Arc::clone(&heart), move || footing.renew(), move || stops.inc())?;
     let reloader = Reloader::start(load, messages.clone(), own.clone())?;

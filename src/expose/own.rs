@@ -40,6 +40,13 @@ const DATA_LOCKED: Row = (
     "1 when heap and stacks are locked in memory, so that scrapes go on when the disk that holds the swap hangs.",
 );
 
+const DISCOVERY_LAST_SUCCESS: Row = (
+    "diskcanary_discovery_last_success_timestamp_seconds",
+    "gauge",
+    "End of the last look of `discover:` at this machine's mounts and devices, seconds since 1970; 0 before the first, absent without `discover:`. There is \
+     one each 30 s: older than 2 minutes means that it hangs or fails, and targets neither come nor go.",
+);
+
 const RELOAD_GOOD: Row = (
     "diskcanary_config_last_reload_successful",
     "gauge",
@@ -57,6 +64,7 @@ pub(super) const OWN: &[Row] = &[
     PROBER_STOPS,
     RELOAD_GOOD,
     RELOAD_TIME,
+    DISCOVERY_LAST_SUCCESS,
     STATE_SAVE_ERRORS,
     STATE_UNSAVED,
     PROGRAM_LOCKED,
@@ -80,6 +88,7 @@ pub struct OwnCounters {
     pub data_locked: IntGauge,
     reload_good: Gauge,
     reload_time: Gauge,
+    discovery: Gauge,
     registry: Registry,
 }
 
@@ -90,6 +99,7 @@ impl OwnCounters {
         let counter = |(name, _, help): Row| registered(&registry, IntCounter::new(name, help));
         let gauge = |(name, _, help): Row| registered(&registry, Gauge::new(name, help));
         let truth = |(name, _, help): Row| registered(&registry, IntGauge::new(name, help));
+        let (discovery, _, discovery_help) = DISCOVERY_LAST_SUCCESS;
         Ok(Self {
             log_lines_dropped: counter(LOG_LINES_DROPPED)?,
             prober_stops: counter(PROBER_STOPS)?,
@@ -99,8 +109,16 @@ impl OwnCounters {
             data_locked: truth(DATA_LOCKED)?,
             reload_good: gauge(RELOAD_GOOD)?,
             reload_time: gauge(RELOAD_TIME)?,
+            discovery: Gauge::new(discovery, discovery_help)?,
             registry,
         })
+    }
+
+    /// When disks were last looked for, in seconds since 1970. Shown from the first call on.
+    pub fn discovery(&self) -> Gauge {
+        // An error says that it is shown already.
+        let _ = self.registry.register(Box::new(self.discovery.clone()));
+        self.discovery.clone()
     }
 
     /// The config was read, well or not, `wall` after 1970.
