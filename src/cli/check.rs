@@ -8,7 +8,8 @@ use crate::report::explain::File;
 
 use super::look::{self, Look};
 use super::{BAD_CONFIG, Ending, found};
-use crate::expose;
+use crate::units::Span;
+use crate::{clock, expose, persist};
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,12 @@ pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
             let file = args.file.display().to_string();
-            let said = |target| remarks(target, look::at(target));
+            let paused = paused();
+            let said = |target: &TargetPlan| {
+                let paused = paused.iter().filter(|(name, _)| *name == target.name).map(|(_, note)| note);
+                let all = remarks(target, look::at(target)).into_iter();
+                all.chain(paused.cloned().map(Remark::Note)).collect::<Vec<_>>()
+            };
             let named: Vec<_> =
                 plan.targets.iter().map(|target| (target.name.as_str(), said(target))).collect();
             let mut ending = verdict(&file, &named);
@@ -40,6 +46,17 @@ pub(super) fn command(args: &Args) -> Ending {
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
+}
+
+/// Targets that the daemon of this state directory leaves alone for now, and words for it.
+fn paused() -> Vec<(String, String)> {
+    let state = super::run::state_place().ok().and_then(|dir| persist::peek(&dir)).unwrap_or_default();
+    let left = |until: u64| until.checked_sub(clock::wall().as_secs()).filter(|left| *left > 0);
+    let note = |(name, until)| {
+        let note = format!("paused for {} more; `diskcanary resume` ends that", Span::seconds(left(until)?));
+        Some((name, note))
+    };
+    state.pauses.into_iter().filter_map(note).collect()
 }
 
 /// What there is to say of a target.

@@ -12,15 +12,17 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::Error;
 use super::discovery::Sighting;
 use super::inbox::{Inbox, Outbox};
+use super::keep::Keeper;
 use super::reload::Changes;
 use super::sampler::Sampling;
 use super::seats::{Key, Seats};
-use super::target::Target;
+use super::target::{PAUSED, Target};
 use super::wanted::Wanted;
 use super::work::{Desk, Work};
 use crate::clock::{self, Tick};
 use crate::config::{Plan, TargetPlan};
 use crate::expose::OwnCounters;
+use crate::http::{Command, NoTarget};
 use crate::io::Inflight;
 use crate::probe::commit::COMMITS;
 use crate::probe::heartbeat::Heartbeat;
@@ -44,6 +46,7 @@ const LEARN: Duration = Duration::from_secs(60);
 /// Why slots are skipped.
 const SKIP_REASONS: &[&str] = &[
     DEVICE_BUSY,
+    PAUSED,
     State::LayingOut.label(),
     State::NoSpace.label(),
     State::ReadOnly.label(),
@@ -62,6 +65,8 @@ pub(super) enum Message {
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
     Ready(oneshot::Sender<Result<(), String>>),
+    /// Somebody asks for something to be done.
+    Command(Command, oneshot::Sender<Result<(), NoTarget>>),
     /// What was looked for is there, for the plan of this number.
     Discovered(u64, Vec<Sighting>),
     /// Go by this plan from now on.
@@ -73,6 +78,7 @@ pub(super) enum Message {
 pub(super) struct Control {
     pub(super) planner: Planner,
     pub(super) book: Book,
+    pub(super) keeper: Keeper,
     sampling: Sampling,
     pub(super) targets: BTreeMap<Key, Target>,
     pub(super) next_key: u64,
@@ -99,6 +105,7 @@ impl Control {
         heart: &Arc<Heartbeat>,
         roots: &Arc<Roots>,
         messages: &Outbox,
+        keeper: Keeper,
         own: &OwnCounters,
     ) -> Result<Self, Error> {
         let now = clock::now();
@@ -106,6 +113,7 @@ impl Control {
         let mut control = Self {
             planner: Planner::new(epoch, LEASE),
             book: Book::new(),
+            keeper,
             sampling: Sampling::start(roots)?,
             targets: BTreeMap::new(),
             next_key: 0,
@@ -194,12 +202,28 @@ impl Control {
                 let missing = missing.or_else(|| self.wanted.not_ready());
                 let _ = tell.send(missing.map_or(Ok(()), Err));
             }
+            Message::Command(command, tell) => {
+                let _ = tell.send(self.command(&command));
+            }
             Message::Reload(plan, tell) => {
                 let _ = tell.send(self.reload(&plan));
             }
             Message::Discovered(number, found) => self.discovered(number, &found),
             Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
         }
+    }
+
+    /// Does what somebody asks for.
+    fn command(&mut self, command: &Command) -> Result<(), NoTarget> {
+        let (Command::Pause { target, .. } | Command::Resume { target }) = command;
+        let known = self.targets.iter().find(|(_, t)| t.name == *target).map(|(key, _)| *key);
+        let key = known.ok_or_else(|| NoTarget(self.targets.values().map(|t| t.name.clone()).collect()))?;
+        self.with(key, |target, desk| match command {
+            Command::Pause { length, .. } => target.pause(*length, desk),
+            Command::Resume { .. } => target.resume(desk),
+        });
+        self.keeper.look(&mut self.targets, clock::now(), clock::wall());
+        Ok(())
     }
 
     /// When to ask again at the latest, and whether something waits for a lane to be done.
@@ -280,6 +304,7 @@ impl Control {
             }
             self.with(key, Target::show);
         }
+        self.keeper.look(&mut self.targets, now, clock::wall());
         self.sampling.exchange(&mut self.book);
     }
 

@@ -12,7 +12,7 @@ use super::control::{Control, Message};
 use super::inbox::Outbox;
 use super::seats::{Key, Place};
 use super::target::Target;
-use super::work::Work;
+use super::work::{Desk, Work};
 use crate::clock;
 use crate::config::{Plan, TargetPlan};
 use crate::expose::OwnCounters;
@@ -119,6 +119,7 @@ impl Control {
             self.planner.remove(task);
             self.works.remove(&task);
         }
+        self.keeper.release(&target, clock::now(), clock::wall());
         self.book.remove_target(target.id);
         self.seats.leave(key);
         target.say_goodbye();
@@ -153,6 +154,8 @@ impl Control {
         let target = Target::new(id, config.clone(), books, lanes, tasks);
         target.begin(&mut self.planner, now);
         self.targets.insert(key, target);
+        let mut desk = Desk { planner: &mut self.planner, book: &mut self.book, now, wall: clock::wall() };
+        self.targets.get_mut(&key).into_iter().for_each(|target| self.keeper.restore(target, &mut desk));
         Ok(())
     }
 }

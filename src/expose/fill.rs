@@ -178,6 +178,14 @@ pub(super) fn device_changes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>)
     out.count(&[], target.device_changes);
 }
 
+pub(super) fn files_lost(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    out.count(&[], target.files_lost);
+}
+
+pub(super) fn paused(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    out.truth(&[], target.paused.is_some());
+}
+
 pub(super) fn runs(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     for p in &target.probes {
         out.count(&[p.probe.label(), "ok"], p.good);

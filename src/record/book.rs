@@ -188,6 +188,18 @@ impl Book {
         }
     }
 
+    /// The target is paused until then, or not any more.
+    pub fn set_paused(&mut self, id: TargetId, until: Option<Tick>) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.paused = until;
+    }
+
+    /// The probe files that were there before were not there any more.
+    pub fn files_lost(&mut self, id: TargetId) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.files_lost += 1;
+    }
+
     /// A lane of the target panicked and was caught.
     pub fn lane_panicked(&mut self, id: TargetId) {
         let Some(entry) = self.touch(id) else { return };
@@ -273,6 +285,8 @@ impl Entry {
             burst: None,
             per_commit: None,
             device_changes: 0,
+            files_lost: 0,
+            paused: None,
             lane_panics: 0,
             thresholds: Thresholds::new(stall_threshold),
         };
@@ -339,6 +353,7 @@ impl Entry {
         (self.view.facts, self.view.state, self.view.burst) = (was.facts, was.state, was.burst);
         self.view.per_commit = was.per_commit.filter(|_| !commits_anew);
         (self.view.device_changes, self.view.lane_panics) = (was.device_changes, was.lane_panics);
+        (self.view.files_lost, self.view.paused) = (was.files_lost, was.paused);
         if self.view.plan.stall_threshold == was.plan.stall_threshold {
             self.view.thresholds = was.thresholds;
         }
