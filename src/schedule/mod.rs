@@ -1,6 +1,7 @@
 //! When each probe runs, and the threads that run them: a pure planner that says what is to start now, and the lanes, one
 //! thread per target and direction, that do what may never return.
 
+pub mod budget;
 mod lane;
 mod plan;
 pub mod reader;
