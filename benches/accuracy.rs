@@ -91,7 +91,7 @@ fn main() {
         }
         drop(keep);
     }
-    println!("{}", support::tables::accuracy(&raw.lines));
+    println!("{}", support::tables::accuracy("Accuracy", "", &raw.lines));
 }
 
 type Disk = fn() -> (Box<dyn std::any::Any>, PathBuf);

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use super::claim::{Claim, Unit};
 use super::raw::{Commits, Line, Quantiles, Reader, Reads, Run};
 
-/// The section on accuracy.
-pub fn accuracy(lines: &[Line]) -> String {
-    let mut text = String::from("## Accuracy\n\n");
+/// A section on accuracy.
+pub fn accuracy(title: &str, about: &str, lines: &[Line]) -> String {
+    let mut text = format!("## {title}\n\n{about}\n\n");
     for line in lines {
         if let Line::Run(run) = line {
             conditions(&mut text, run);
@@ -35,7 +35,7 @@ fn conditions(text: &mut String, run: &Run) {
     let (flag, awake) = if *awake { (" --awake", "kept from halting") } else { ("", "free to halt") };
     let _ = write!(
         text,
-        "`cargo bench --bench accuracy -- --rounds {rounds} --seconds {seconds}{flag} --output docs/data/accuracy.jsonl`: commit {commit} ({build} build), {date}, Linux {kernel}, \
+        "`cargo bench --bench accuracy -- --rounds {rounds} --seconds {seconds}{flag} --output FILE`: commit {commit} ({build} build), {date}, Linux {kernel}, \
          {cpus} × {cpu}, {fio}, CPUs {awake}, all readers {policy}, load average {load} before; {rounds} rounds, {seconds} s a turn.\n\
          \n\
          In each round every reader has one turn on the same file and the same CPU: 4 KiB, random, `O_DIRECT`, depth 1; each \

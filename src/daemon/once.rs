@@ -281,7 +281,7 @@ impl Lanes {
         let reads = matches!(job, Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. });
         let lane = if reads { &self.reader } else { &self.writer };
         let given = clock::now();
-        if !lane.give(job) {
+        if !lane.give(None, job) {
             return Err(Halt::Panicked("the lane takes no job".to_owned()));
         }
         loop {

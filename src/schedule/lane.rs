@@ -1,5 +1,6 @@
-//! A lane: one long-lived OS thread that does what may never return, for one target and direction. Jobs go in, reports come
-//! out; nobody waits for it, joins it or replaces it. A panic in it is caught, counted, and its worker made anew.
+//! A lane: one long-lived OS thread that does what may never return, for one place and direction. Jobs go in, reports come
+//! out; nobody waits for it, joins it or replaces it. A panic in it is caught, counted, and its worker made anew; so is it when
+//! the lane is told to do something else from now on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -9,8 +10,8 @@ use std::thread;
 
 use super::reader::OpenedReads;
 use super::writer::Prepared;
-use crate::clock::Tick;
-use crate::io::{Inflight, Wait, Wish};
+use crate::clock::{self, Tick};
+use crate::io::{Inflight, Op, Wait, Wish};
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::layout::{Head, Role};
 use crate::probe::{Cost, Finding, Method, Outcome, Profile, Trouble};
@@ -144,41 +145,98 @@ pub(super) trait Worker {
     fn work(&mut self, job: Job) -> Report;
 }
 
+/// A job, and what the lane is to be from now on if that has changed.
+#[derive(Clone, Debug)]
+struct Order {
+    spec: Option<Arc<Spec>>,
+    job: Job,
+}
+
+/// Which of a target's lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// The one that writes, and finds.
+    Write,
+    /// The one that reads.
+    Read,
+}
+
 /// The way to a lane's thread.
 #[derive(Debug)]
 pub struct Lane {
-    jobs: SyncSender<Job>,
+    orders: SyncSender<Order>,
 }
 
 impl Lane {
+    /// `make` makes the lane's worker, on its thread.
     pub(super) fn spawn<W: Worker>(
-        name: &str,
-        make: impl Fn() -> W + Send + 'static,
+        direction: Direction,
+        context: Context,
+        make: impl Fn(&Context) -> W + Send + 'static,
         report: impl Fn(Report) + Send + 'static,
     ) -> Result<Self, sys::Errno> {
-        let (jobs, inbox) = sync_channel(1);
-        let short = name.to_owned();
+        let (orders, inbox) = sync_channel(1);
         thread::Builder::new().stack_size(STACK).spawn(move || {
-            sys::name_thread(&short);
-            serve(&inbox, &make, &report);
+            sys::name_thread(direction.label());
+            serve(direction, context, &inbox, &make, &report);
         })?;
-        Ok(Self { jobs })
+        Ok(Self { orders })
     }
 
-    /// Hands a job over without waiting; `false` when the lane has one already or its thread is gone.
-    pub fn give(&self, job: Job) -> bool {
-        !matches!(self.jobs.try_send(job), Err(TrySendError::Full(_) | TrySendError::Disconnected(_)))
+    /// Hands a job over without waiting; `false` when the lane has one already or its thread is gone. With a `spec` the lane lets
+    /// go of all that it holds and goes by that from now on.
+    pub fn give(&self, spec: Option<Arc<Spec>>, job: Job) -> bool {
+        let given = self.orders.try_send(Order { spec, job });
+        !matches!(given, Err(TrySendError::Full(_) | TrySendError::Disconnected(_)))
     }
 }
 
-fn serve<W: Worker>(inbox: &Receiver<Job>, make: &dyn Fn() -> W, report: &dyn Fn(Report)) {
-    let mut worker = make();
-    while let Ok(job) = inbox.recv() {
+impl Direction {
+    /// As part of a thread's name.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+        }
+    }
+
+    fn opening(self, inflight: &Inflight) {
+        match self {
+            Self::Write => inflight.begin(Op::Open, clock::now()),
+            Self::Read => inflight.begin_open_by_reader(clock::now()),
+        }
+    }
+
+    fn opened(self, inflight: &Inflight) {
+        match self {
+            Self::Write => inflight.end(Op::Open),
+            Self::Read => inflight.end_open_by_reader(),
+        }
+    }
+}
+
+fn serve<W: Worker>(
+    direction: Direction,
+    mut context: Context,
+    inbox: &Receiver<Order>,
+    make: &dyn Fn(&Context) -> W,
+    report: &dyn Fn(Report),
+) {
+    let mut worker = make(&context);
+    while let Ok(Order { spec, job }) = inbox.recv() {
+        if let Some(spec) = spec {
+            // Closing files may wait for the disk as well as opening them.
+            direction.opening(&context.inflight);
+            drop(worker);
+            direction.opened(&context.inflight);
+            context.spec = spec;
+            worker = make(&context);
+        }
         // The worker is thrown away after a panic, so nothing half-done of it is seen again.
         match catch_unwind(AssertUnwindSafe(|| worker.work(job))) {
             Ok(done) => report(done),
             Err(panic) => {
-                worker = make();
+                worker = make(&context);
                 report(Report::Panicked(message(&*panic)));
             }
         }
@@ -206,13 +264,56 @@ mod tests {
         }
     }
 
+    fn lane<W: Worker>(
+        make: impl Fn(&Context) -> W + Send + 'static,
+        report: impl Fn(Report) + Send + 'static,
+    ) -> Lane {
+        let context = Context {
+            spec: Arc::new(spec("/first")),
+            inflight: Arc::default(),
+            heart: Arc::new(Heartbeat::new(Tick::default())),
+            roots: Arc::default(),
+            seed: 0,
+        };
+        Lane::spawn(Direction::Write, context, make, report).unwrap()
+    }
+
+    fn spec(path: &str) -> Spec {
+        let (probe_dir, commit, read, reserve) = (None, None, None, None);
+        Spec { path: path.into(), probe_dir, engine: Wish::Auto, commit, read, reserve }
+    }
+
+    /// Fails with the path that it was made for.
+    struct Named(PathBuf);
+
+    impl Worker for Named {
+        fn work(&mut self, _: Job) -> Report {
+            Report::Panicked(self.0.display().to_string())
+        }
+    }
+
+    #[test]
+    fn a_new_spec_makes_a_new_worker_before_the_job() {
+        let (tell, told) = channel();
+        let lane = lane(|context| Named(context.spec.path.clone()), move |r| drop(tell.send(r)));
+        let mut seen = Vec::new();
+        for new in [None, Some(Arc::new(spec("/second"))), None] {
+            assert!(lane.give(new, Job::Prepare));
+            match told.recv_timeout(Duration::from_secs(20)).unwrap() {
+                Report::Panicked(path) => seen.push(path),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(seen, ["/first", "/second", "/second"]);
+    }
+
     #[test]
     fn a_panic_is_told_and_the_lane_goes_on_with_a_new_worker() {
         let (tell, told) = channel();
-        let lane = Lane::spawn("test", || Fragile(0), move |r| drop(tell.send(r))).unwrap();
+        let lane = lane(|_| Fragile(0), move |r| drop(tell.send(r)));
         let mut seen = Vec::new();
         for _ in 0..3 {
-            assert!(lane.give(Job::Prepare));
+            assert!(lane.give(None, Job::Prepare));
             seen.push(told.recv_timeout(Duration::from_secs(20)).unwrap());
         }
         assert!(matches!(seen[0], Report::Laying { .. }));

@@ -7,5 +7,5 @@ mod plan;
 pub mod reader;
 pub mod writer;
 
-pub use lane::{CommitSpec, Context, Job, Lane, ReadSpec, Report, Spec};
+pub use lane::{CommitSpec, Context, Direction, Job, Lane, ReadSpec, Report, Spec};
 pub use plan::{DEVICE_BUSY, Decision, LaneId, Planner, Start, TaskId, When};

@@ -3,14 +3,17 @@
 //! Time is cut into slots of a task's interval; each holds one run, at an instant drawn uniformly from a generator that is
 //! seeded by host, target, probe and slot: no beat with cron or checkpoints, and the same again after a restart. A task
 //! whose lane or device is taken waits, at most to the end of its slot; then the slot is counted as not used, and nothing
-//! is ever caught up.
+//! is ever caught up. A slot that others' use of the device took makes the next one due from its beginning: bad luck does not
+//! last.
+//!
+//! Most calls find nothing or one thing due, on a CPU whose caches have lost us: the instants lie together, apart from what
+//! else a task has.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Tick;
 
-/// A task of the planner.
+/// A task of the planner. Never used again after [`Planner::remove`] while a run of it is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(usize);
 
@@ -56,19 +59,27 @@ pub struct Decision {
 /// Why a slot was skipped when another target's probe had the device.
 pub const DEVICE_BUSY: &str = "device_busy";
 
+/// The instant of a task that is not due.
+const NEVER: Tick = Tick::from_nanos(u64::MAX);
+
 #[derive(Debug)]
 struct Task {
     lane: LaneId,
-    devices: Vec<String>,
+    /// Numbers of names in [`Planner::devices`].
+    devices: Vec<usize>,
     seed: u64,
     when: When,
-    /// The next run: slot and instant.
-    next: Option<(u64, Tick)>,
+    /// The slot of its instant.
+    slot: u64,
+    lease: Duration,
     hold: Option<&'static str>,
+    /// Removed; its number is free again as soon as its run is back.
+    gone: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Claim {
+    device: usize,
     task: TaskId,
     until: Tick,
 }
@@ -78,34 +89,60 @@ struct Claim {
 pub struct Planner {
     /// Wall-clock time at tick 0: slots are numbered from 1970, so that a restart finds the same ones.
     epoch: Duration,
-    /// How long a device is claimed for one run; what takes longer forfeits it.
+    /// How long a device is claimed for one run where a task has no lease of its own; what takes longer forfeits it.
     lease: Duration,
-    tasks: BTreeMap<TaskId, Task>,
-    lanes: BTreeMap<LaneId, TaskId>,
-    claims: BTreeMap<String, Claim>,
-    ids: usize,
+    /// By task: its next instant.
+    due: Vec<Tick>,
+    tasks: Vec<Task>,
+    free: Vec<TaskId>,
+    /// What is out.
+    running: Vec<(LaneId, TaskId)>,
+    claims: Vec<Claim>,
+    devices: Vec<String>,
 }
 
 impl Planner {
     /// A planner without tasks. `epoch` is the wall-clock time at tick 0, `lease` how long a run may hold its devices.
     pub fn new(epoch: Duration, lease: Duration) -> Self {
-        let (tasks, lanes, claims) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { epoch, lease, tasks, lanes, claims, ids: 0 }
+        let (due, tasks, free, running) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { epoch, lease, due, tasks, free, running, claims: Vec::new(), devices: Vec::new() }
     }
 
     /// A new task that is not due yet. `seed` makes its instants; it should hold host, target and probe.
     pub fn add(&mut self, lane: LaneId, seed: u64) -> TaskId {
-        let id = TaskId(self.ids);
-        self.ids += 1;
-        let task = Task { lane, devices: Vec::new(), seed, when: When::Never, next: None, hold: None };
-        self.tasks.insert(id, task);
-        id
+        let (devices, lease) = (Vec::new(), self.lease);
+        let task = Task { lane, devices, seed, when: When::Never, slot: 0, lease, hold: None, gone: false };
+        if let Some(id) = self.free.pop() {
+            (self.tasks[id.0], self.due[id.0]) = (task, NEVER);
+            return id;
+        }
+        self.tasks.push(task);
+        self.due.push(NEVER);
+        TaskId(self.tasks.len() - 1)
+    }
+
+    /// Takes a task away. What is out of it keeps its lane until it is back and its devices until the lease ends.
+    pub fn remove(&mut self, id: TaskId) {
+        self.set(id, When::Never, Tick::default());
+        let Some(task) = self.tasks.get_mut(id.0).filter(|task| !task.gone) else { return };
+        task.gone = true;
+        if !self.is_out(id) {
+            self.free.push(id);
+        }
     }
 
     /// The devices that a run of the task needs for itself.
     pub fn set_devices(&mut self, id: TaskId, devices: &[String]) {
-        if let Some(task) = self.tasks.get_mut(&id) {
-            task.devices = devices.to_vec();
+        let numbers = devices.iter().map(|name| self.device(name)).collect();
+        if let Some(task) = self.tasks.get_mut(id.0) {
+            task.devices = numbers;
+        }
+    }
+
+    /// How long the task's next runs may hold their devices; what takes longer forfeits them.
+    pub fn set_lease(&mut self, id: TaskId, lease: Duration) {
+        if let Some(task) = self.tasks.get_mut(id.0) {
+            task.lease = lease;
         }
     }
 
@@ -113,88 +150,92 @@ impl Planner {
     /// set already changes nothing.
     pub fn set(&mut self, id: TaskId, when: When, now: Tick) {
         let epoch = self.epoch;
-        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let Some(task) = self.tasks.get_mut(id.0).filter(|task| !task.gone) else { return };
         if task.when == when && matches!(when, When::Every(_) | When::Never) {
             return;
         }
         task.when = when;
-        task.next = match when {
-            When::Never => None,
-            When::At(at) => Some((0, at)),
+        self.due[id.0] = match when {
+            When::Never => NEVER,
+            When::At(at) => at,
             When::Every(interval) => {
-                let slot = slot_of(now, interval, epoch);
-                let drawn = task.instant(slot, interval, epoch);
-                let at = if drawn >= now {
+                task.slot = slot_of(now, interval, epoch);
+                let drawn = task.instant(task.slot, interval, epoch);
+                if drawn >= now {
                     drawn
                 } else {
-                    now + (end_of(slot, interval, epoch).since(now)).mul_f64(task.part(slot))
-                };
-                Some((slot, at))
+                    now + (end_of(task.slot, interval, epoch).since(now)).mul_f64(task.part(task.slot))
+                }
             }
         };
     }
 
     /// While there is a reason to hold it, a task's slots pass unused and are counted under that reason.
     pub fn hold(&mut self, id: TaskId, reason: Option<&'static str>) {
-        if let Some(task) = self.tasks.get_mut(&id) {
+        if let Some(task) = self.tasks.get_mut(id.0) {
             task.hold = reason;
         }
     }
 
     /// Whether the task is held.
     pub fn is_held(&self, id: TaskId) -> bool {
-        self.tasks.get(&id).is_some_and(|task| task.hold.is_some())
+        self.tasks.get(id.0).is_some_and(|task| task.hold.is_some())
     }
 
     /// The task's next instant.
     pub fn next(&self, id: TaskId) -> Option<Tick> {
-        self.tasks.get(&id)?.next.map(|(_, at)| at)
+        self.due.get(id.0).copied().filter(|at| *at != NEVER)
     }
 
     /// A run came back: its lane and its devices are free.
     pub fn finished(&mut self, id: TaskId) {
-        self.lanes.retain(|_, task| *task != id);
-        self.claims.retain(|_, claim| claim.task != id);
+        let was_out = self.is_out(id);
+        self.running.retain(|(_, task)| *task != id);
+        self.claims.retain(|claim| claim.task != id);
+        if was_out && self.tasks[id.0].gone {
+            self.free.push(id);
+        }
     }
 
     /// What is to start at `now`, and which slots have passed unused since the last call.
     pub fn decide(&mut self, now: Tick) -> Decision {
         let mut decision = Decision::default();
-        self.claims.retain(|_, claim| claim.until > now);
-        self.pass_slots(now, &mut decision);
-        let mut due: Vec<(Tick, TaskId)> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.hold.is_none())
-            .filter_map(|(id, task)| task.next.filter(|(_, at)| *at <= now).map(|(_, at)| (at, *id)))
-            .collect();
+        self.claims.retain(|claim| claim.until > now);
+        let mut due: Vec<(Tick, TaskId)> = Vec::new();
+        for at in 0..self.due.len() {
+            if self.due[at] <= now {
+                self.pass_slots(TaskId(at), now, &mut decision);
+            }
+            if self.due[at] <= now && self.tasks[at].hold.is_none() {
+                due.push((self.due[at], TaskId(at)));
+            }
+        }
         due.sort();
         for (planned, id) in due {
             if self.start(id, now) {
                 decision.start.push(Start { task: id, planned });
             }
         }
-        let due = |task: &Task| task.hold.is_none() && task.next.is_some_and(|(_, at)| at <= now);
-        decision.waiting = self.tasks.values().any(due);
+        decision.waiting = (0..self.due.len()).any(|at| self.due[at] <= now && self.tasks[at].hold.is_none());
         decision.wake = self.wake(now);
         decision
     }
 
     /// Takes lane and devices, if all are free.
     fn start(&mut self, id: TaskId, now: Tick) -> bool {
-        let Some(task) = self.tasks.get_mut(&id) else { return false };
-        if self.lanes.contains_key(&task.lane) || task.devices.iter().any(|d| self.claims.contains_key(d)) {
+        if self.lane_is_out(id) || self.device_is_taken(id) {
             return false;
         }
-        self.lanes.insert(task.lane, id);
-        for device in &task.devices {
-            self.claims.insert(device.clone(), Claim { task: id, until: now + self.lease });
-        }
-        task.next = match (task.when, task.next) {
-            (When::Every(interval), Some((slot, _))) => {
-                Some((slot + 1, task.instant(slot + 1, interval, self.epoch)))
+        let task = &mut self.tasks[id.0];
+        self.running.push((task.lane, id));
+        let until = now + task.lease;
+        self.claims.extend(task.devices.iter().map(|device| Claim { device: *device, task: id, until }));
+        self.due[id.0] = match task.when {
+            When::Every(interval) => {
+                task.slot += 1;
+                task.instant(task.slot, interval, self.epoch)
             }
-            _ => None,
+            When::At(_) | When::Never => NEVER,
         };
         if let When::At(_) = task.when {
             task.when = When::Never;
@@ -202,48 +243,69 @@ impl Planner {
         true
     }
 
-    /// Counts the slots that ended before `now` with their run still due, and goes on with the slot of `now`.
-    fn pass_slots(&mut self, now: Tick, decision: &mut Decision) {
-        for (id, task) in &mut self.tasks {
-            let (When::Every(interval), Some((slot, at))) = (task.when, task.next) else { continue };
-            if at > now {
-                continue;
+    /// Counts the slots that ended before `now` with the task's run still due, and goes on with the slot of `now`.
+    fn pass_slots(&mut self, id: TaskId, now: Tick, decision: &mut Decision) {
+        let (out, taken) = (self.lane_is_out(id), self.device_is_taken(id));
+        let task = &mut self.tasks[id.0];
+        let When::Every(interval) = task.when else { return };
+        let current = slot_of(now, interval, self.epoch);
+        // A held slot is given up at its instant, any other only at its end.
+        let passed =
+            if task.hold.is_some() { current + 1 - task.slot } else { current.saturating_sub(task.slot) };
+        // An instant just before the slot's end is as good as any: a timer's delay does not lose it.
+        let just_late = passed == 1 && !out && !taken && now.since(self.due[id.0]) <= interval / 10;
+        if passed == 0 || (just_late && task.hold.is_none()) {
+            return;
+        }
+        task.slot += passed;
+        self.due[id.0] = task.instant(task.slot, interval, self.epoch);
+        match task.hold {
+            Some(reason) => decision.skipped.push((id, reason, passed)),
+            None if !out && taken => {
+                decision.skipped.push((id, DEVICE_BUSY, passed));
+                self.due[id.0] = start_of(task.slot, interval, self.epoch);
             }
-            let current = slot_of(now, interval, self.epoch);
-            // A held slot is given up at its instant, any other only at its end.
-            let passed = if task.hold.is_some() { current + 1 - slot } else { current.saturating_sub(slot) };
-            let blocked = self.lanes.contains_key(&task.lane)
-                || task.devices.iter().any(|device| self.claims.contains_key(device));
-            // An instant just before the slot's end is as good as any: a timer's delay does not lose it.
-            let just_late = passed == 1 && !blocked && now.since(at) <= interval / 10;
-            if passed == 0 || (just_late && task.hold.is_none()) {
-                continue;
-            }
-            match task.hold {
-                Some(reason) => decision.skipped.push((*id, reason, passed)),
-                None if self.lanes.contains_key(&task.lane) => decision.missed.push((*id, passed)),
-                None if task.devices.iter().any(|d| self.claims.contains_key(d)) => {
-                    decision.skipped.push((*id, DEVICE_BUSY, passed));
-                }
-                None => decision.missed.push((*id, passed)),
-            }
-            task.next = Some((slot + passed, task.instant(slot + passed, interval, self.epoch)));
+            None => decision.missed.push((id, passed)),
         }
     }
 
     /// The next instant or, for what is due and waits, the end of its slot or of the claim that it waits for.
     fn wake(&self, now: Tick) -> Option<Tick> {
-        let claims = self.claims.values().map(|claim| claim.until);
-        let waiting = self.tasks.values().any(|t| t.next.is_some_and(|(_, at)| at <= now));
-        let tasks = self.tasks.values().filter_map(|task| match (task.when, task.next?) {
-            (_, (_, at)) if at > now => Some(at),
-            (When::Every(interval), (slot, _)) => {
-                Some(end_of(slot, interval, self.epoch)).filter(|end| *end > now)
+        let mut first = NEVER;
+        let mut waiting = false;
+        for (at, due) in self.due.iter().enumerate() {
+            if *due > now {
+                first = first.min(*due);
+                continue;
             }
-            _ => None,
-        });
-        let first = tasks.min();
-        if waiting { first.into_iter().chain(claims).min() } else { first }
+            waiting = true;
+            let task = &self.tasks[at];
+            if let When::Every(interval) = task.when {
+                let end = end_of(task.slot, interval, self.epoch);
+                first = if end > now { first.min(end) } else { first };
+            }
+        }
+        let claims = self.claims.iter().filter(|_| waiting).map(|claim| claim.until);
+        claims.chain([first]).min().filter(|at| *at != NEVER)
+    }
+
+    fn is_out(&self, id: TaskId) -> bool {
+        self.running.iter().any(|(_, task)| *task == id)
+    }
+
+    fn lane_is_out(&self, id: TaskId) -> bool {
+        self.running.iter().any(|(lane, _)| *lane == self.tasks[id.0].lane)
+    }
+
+    fn device_is_taken(&self, id: TaskId) -> bool {
+        self.claims.iter().any(|claim| self.tasks[id.0].devices.contains(&claim.device))
+    }
+
+    fn device(&mut self, name: &str) -> usize {
+        self.devices.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.devices.push(name.to_owned());
+            self.devices.len() - 1
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::lane::{Context, Job, Lane, Report, Worker};
+use super::lane::{Context, Direction, Job, Lane, Report, Worker};
 use super::writer::{totals, unresolved};
 use crate::clock::{self, Tick};
 use crate::io::{self, EngineKind, Op, Reason, Source, Wait, Wish};
@@ -62,7 +62,7 @@ impl OpenedReads {
 
 /// The reading lane of a target.
 pub fn spawn(context: Context, report: impl Fn(Report) + Send + 'static) -> Result<Lane, Errno> {
-    Lane::spawn("read", move || Reader::new(context.clone()), report)
+    Lane::spawn(Direction::Read, context, |context| Reader::new(context.clone()), report)
 }
 
 struct Reader {

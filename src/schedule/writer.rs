@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::lane::{CommitSpec, Context, Job, Lane, Report, Worker};
+use super::lane::{CommitSpec, Context, Direction, Job, Lane, Report, Worker};
 use crate::clock;
 use crate::io::{Durability, Op};
 use crate::probe::commit::{COMMITS, CommitProbe};
@@ -42,7 +42,7 @@ pub enum FileState {
 
 /// The writing lane of a target.
 pub fn spawn(context: Context, report: impl Fn(Report) + Send + 'static) -> Result<Lane, Errno> {
-    Lane::spawn("write", move || Writer::new(context.clone()), report)
+    Lane::spawn(Direction::Write, context, |context| Writer::new(context.clone()), report)
 }
 
 struct Writer {

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const EPOCH: Duration = Duration::from_secs(1_750_000_000);
 const LEASE: Duration = Duration::from_secs(10);
