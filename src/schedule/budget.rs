@@ -238,7 +238,8 @@ impl Budgets {
 
     /// Sets what holds for a disk with those who are on it now.
     fn limit(&mut self, device: &str, now: Tick) {
-        let on: Vec<&Member> = self.members.values().filter(|m| m.devices.iter().any(|d| d == device)).collect();
+        let on: Vec<&Member> =
+            self.members.values().filter(|m| m.devices.iter().any(|d| d == device)).collect();
         if on.is_empty() {
             return;
         }

@@ -2,9 +2,12 @@
 //! thread per target and direction, that do what may never return.
 
 pub mod budget;
+pub mod guard;
 mod lane;
 mod plan;
 pub mod reader;
+pub mod share;
+pub mod toll;
 pub mod writer;
 
 pub use lane::{CommitSpec, Context, Direction, Job, Lane, ReadSpec, Report, Spec};

@@ -44,7 +44,8 @@ fn a_budget_that_is_too_small_is_spread_over_the_day() {
     let spent = runs.len() as f64 * 0.1;
     assert!((44.0..=48.0).contains(&spent), "{spent} MiB");
     for hour in 1..24 {
-        let within = runs.iter().filter(|t| **t >= f64::from(hour) * 3600.0 && **t < f64::from(hour + 1) * 3600.0);
+        let within =
+            runs.iter().filter(|t| **t >= f64::from(hour) * 3600.0 && **t < f64::from(hour + 1) * 3600.0);
         let spent = within.count() as f64 * 0.1;
         assert!((1.7..=2.1).contains(&spent), "{spent} MiB in hour {hour}");
     }
