@@ -7,7 +7,7 @@ use crate::config::{Plan, TargetPlan};
 use crate::report::explain::File;
 
 use super::look::{self, Look};
-use super::{BAD_CONFIG, Ending};
+use super::{BAD_CONFIG, Ending, spared};
 use crate::expose;
 
 /// Arguments of `check`.
@@ -21,8 +21,14 @@ pub(super) struct Args {
 pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
-            let said =
-                plan.targets.iter().map(|target| (target.name.as_str(), remarks(target, look::at(target))));
+            let looks: Vec<Look> = plan.targets.iter().map(look::at).collect();
+            let seen: Vec<_> =
+                plan.targets.iter().zip(&looks).map(|(plan, look)| (plan, look.found())).collect();
+            let spared = spared::warnings(&seen);
+            let said = plan.targets.iter().zip(looks).zip(spared).map(|((plan, look), spared)| {
+                let remarks = remarks(plan, look).into_iter().chain(spared.into_iter().map(Remark::Warning));
+                (plan.name.as_str(), remarks.collect())
+            });
             verdict(&args.file.display().to_string(), &said.collect::<Vec<_>>())
         }
         Err(error) => Ending::bad_config(error.to_string()),

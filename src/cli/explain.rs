@@ -6,8 +6,8 @@ use crate::config::{Plan, TargetPlan};
 use crate::probe::home;
 use crate::report::explain::{Commit, File, Place, Read, Target, explain};
 
-use super::Ending;
 use super::look::{self, Files, Look};
+use super::{Ending, spared};
 use crate::{daemon, expose};
 
 /// Arguments of `explain`.
@@ -35,10 +35,8 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
         reads: plan.read.as_ref().map(|read| File::Wished(read.file_size)),
         free: None,
     };
-    let found = match &look {
-        Look::Files(target, _) | Look::Device(target) => Some(target),
-        Look::Down(_) | Look::Refused(_) => None,
-    };
+    let found = look.found();
+    let spared = spared::spared(plan, found);
     let series = found.map(|target| daemon::series(plan, target));
     let (place, files) = match look {
         Look::Files(target, place) => {
@@ -68,5 +66,6 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
             wait: read.wait.label(),
         }),
         series,
+        spared,
     }
 }

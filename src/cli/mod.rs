@@ -8,6 +8,7 @@ mod look;
 mod probe;
 mod reference;
 mod run;
+mod spared;
 
 pub use reference::reference;
 

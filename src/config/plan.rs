@@ -10,7 +10,7 @@ use crate::probe::{Method, Profile};
 use crate::units::{Bytes, Span};
 
 use super::raw::{RawCommit, RawRead};
-use super::{Error, resolve, yaml};
+use super::{BudgetPlan, Error, resolve, yaml};
 
 /// All that the daemon was asked to probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,10 @@ pub struct TargetPlan {
     pub read: Option<ReadPlan>,
     /// Space that must stay free; `None`: the smaller of 5 % of the file system and 10 GiB.
     pub reserve: Option<Bytes>,
+    /// What its probes may cost the disk.
+    pub budget: BudgetPlan,
+    /// Operations per second that the disk promises in the long run, where the file says so.
+    pub baseline_iops: Option<u32>,
 }
 
 /// How commits are probed.
@@ -49,6 +53,8 @@ pub struct CommitPlan {
     pub method: Method,
     /// One run in each span of this length.
     pub interval: Span,
+    /// Whether the file asks for this interval, rather than the default.
+    pub interval_asked_for: bool,
     /// Size of the commit file, a whole number of MiB.
     pub file_size: Bytes,
     /// Whether the file asks for commits, rather than the default: on a block device that is a contradiction to report.
@@ -60,6 +66,8 @@ pub struct CommitPlan {
 pub struct ReadPlan {
     /// One run in each span of this length.
     pub interval: Span,
+    /// Whether the file asks for this interval, rather than the default.
+    pub interval_asked_for: bool,
     /// How the engine waits for a completion.
     pub wait: Wait,
     /// Size of the read file, a whole number of MiB. A block device is read as it is.
@@ -100,6 +108,8 @@ impl TargetPlan {
             commit: resolve::commit(&RawCommit::default(), false),
             read: resolve::read(&RawRead::default()),
             reserve: None,
+            budget: BudgetPlan::default(),
+            baseline_iops: None,
         }
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::probe::{Method, Profile};
 use crate::units::{Bytes, Span};
 
-use super::raw::{RawCommit, RawConfig, RawRead, RawTarget};
+use super::budget::{COMMIT_INTERVAL, READ_INTERVAL, stretch};
+use super::raw::{RawBudget, RawCommit, RawConfig, RawRead, RawSpec, RawTarget};
 use super::section::Section;
 use super::yaml::Place;
-use super::{CommitPlan, Plan, ReadPlan, TargetPlan};
+use super::{BudgetPlan, CommitPlan, Plan, ReadPlan, TargetPlan};
 
 const MOST_TARGETS: usize = 256;
 const LONGEST_NAME: usize = 200;
@@ -19,6 +20,7 @@ const LONGEST_PATH: usize = 4095;
 const SHORTEST_INTERVAL: Span = Span::millis(100);
 const LONGEST_INTERVAL: Span = Span::seconds(86_400);
 const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
+const BUDGET: (Bytes, Bytes) = (Bytes::mib(1), Bytes::gib(1 << 20));
 const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
 
 /// What is wrong, and where.
@@ -77,7 +79,7 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
             "has both `commit` and `read` off, so nothing is probed; take the target out",
         );
     }
-    Ok(TargetPlan {
+    let mut plan = TargetPlan {
         name: raw.name,
         path,
         labels: raw.labels,
@@ -86,7 +88,49 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
         commit: commit(&raw_commit, asked_for),
         read: read(&raw_read),
         reserve: raw.reserve,
+        budget: raw
+            .budget
+            .map(|Section(raw)| budget(&raw, &at.key("budget")))
+            .transpose()?
+            .unwrap_or_default(),
+        baseline_iops: raw.spec.map(|Section(raw)| baseline(&raw, &at.key("spec"))).transpose()?,
+    };
+    if !stretch(&mut plan) {
+        return fault(
+            at.key("spec").key("baseline_iops"),
+            format!(
+                "2 % of {} operations a second are too few for both probes; write the `interval` of each that is wanted, and `enabled: false` for the other",
+                plan.baseline_iops.unwrap_or_default()
+            ),
+        );
+    }
+    Ok(plan)
+}
+
+fn budget(raw: &RawBudget, at: &Place) -> Result<BudgetPlan, Fault> {
+    for (key, size) in [("write_per_day", raw.write_per_day), ("read_per_day", raw.read_per_day)] {
+        if let Some(size) = size.filter(|size| !(BUDGET.0..=BUDGET.1).contains(size)) {
+            let message = format!("`{size}` is out of range; write a size from {} to {}", BUDGET.0, BUDGET.1);
+            return fault(at.key(key), message);
+        }
+    }
+    if let Some(n) = raw.operations_per_second.filter(|n| !(1..=1_000_000).contains(n)) {
+        let message = format!("`{n}` is out of range; write a number from 1 to 1000000");
+        return fault(at.key("operations_per_second"), message);
+    }
+    Ok(BudgetPlan {
+        write_per_day: raw.write_per_day,
+        read_per_day: raw.read_per_day,
+        operations_per_second: raw.operations_per_second,
     })
+}
+
+fn baseline(raw: &RawSpec, at: &Place) -> Result<u32, Fault> {
+    if (1..=100_000_000).contains(&raw.baseline_iops) {
+        return Ok(raw.baseline_iops);
+    }
+    let message = format!("`{}` is out of range; write a number from 1 to 100000000", raw.baseline_iops);
+    fault(at.key("baseline_iops"), message)
 }
 
 /// The commit probe; `None` when it is off.
@@ -94,7 +138,8 @@ pub(super) fn commit(raw: &RawCommit, asked_for: bool) -> Option<CommitPlan> {
     raw.enabled.then(|| CommitPlan {
         profile: raw.profile,
         method: raw.method.unwrap_or(raw.profile.row().method),
-        interval: raw.interval,
+        interval: raw.interval.unwrap_or(COMMIT_INTERVAL),
+        interval_asked_for: raw.interval.is_some(),
         file_size: raw.file_size,
         asked_for,
     })
@@ -102,7 +147,12 @@ pub(super) fn commit(raw: &RawCommit, asked_for: bool) -> Option<CommitPlan> {
 
 /// The read probe; `None` when it is off.
 pub(super) fn read(raw: &RawRead) -> Option<ReadPlan> {
-    raw.enabled.then_some(ReadPlan { interval: raw.interval, wait: raw.wait, file_size: raw.file_size })
+    raw.enabled.then(|| ReadPlan {
+        interval: raw.interval.unwrap_or(READ_INTERVAL),
+        interval_asked_for: raw.interval.is_some(),
+        wait: raw.wait,
+        file_size: raw.file_size,
+    })
 }
 
 fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {
@@ -124,7 +174,8 @@ fn check_read(raw: &RawRead, at: &Place) -> Result<(), Fault> {
     file_size(raw.file_size, READ_FILE, at)
 }
 
-fn interval(span: Span, at: &Place) -> Result<(), Fault> {
+fn interval(span: Option<Span>, at: &Place) -> Result<(), Fault> {
+    let Some(span) = span else { return Ok(()) };
     if (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&span) {
         return Ok(());
     }

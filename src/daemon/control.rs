@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
+use super::budget::Purse;
 use super::inbox::{Inbox, Outbox};
 use super::target::Target;
 use super::work::{Desk, Tasks, Work};
@@ -19,6 +20,7 @@ use crate::io::Inflight;
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::{Method, Probe, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
+use crate::schedule::budget::BUDGET;
 use crate::schedule::{
     CommitSpec, Context, DEVICE_BUSY, LaneId, Planner, ReadSpec, Report, Spec, TaskId, When, reader, writer,
 };
@@ -33,6 +35,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Why slots are skipped.
 const SKIP_REASONS: &[&str] = &[
     DEVICE_BUSY,
+    BUDGET,
     State::LayingOut.label(),
     State::NoSpace.label(),
     State::ReadOnly.label(),
@@ -58,6 +61,7 @@ pub(super) enum Message {
 pub(super) struct Control {
     planner: Planner,
     book: Book,
+    purse: Purse,
     targets: Vec<Target>,
     works: HashMap<TaskId, (usize, Work)>,
     /// By target: what the writing and the reading lane do now.
@@ -86,6 +90,7 @@ impl Control {
         let mut control = Self {
             planner: Planner::new(epoch, OVERDUE),
             book: Book::new(),
+            purse: Purse::default(),
             targets: Vec::new(),
             works: HashMap::new(),
             out: Vec::new(),
@@ -143,6 +148,7 @@ impl Control {
         self.planner.set(tasks[Work::Prepare as usize], When::At(now), now);
         let books = books(plan, &context.inflight);
         let id = self.book.add_target(books.clone());
+        self.purse.add(id, plan);
         self.targets.push(Target::new(id, books, lanes, tasks));
         self.out.push([None, None]);
         Ok(())
@@ -174,24 +180,30 @@ impl Control {
     fn take_what_is_left(&mut self, inbox: &Inbox) {
         while let Some(message) = inbox.left() {
             if let Message::Report { target, writes, report } = message
-                && let Some(work) = self.back(target, writes)
+                && let Some(work) = self.back(target, writes, &report)
             {
                 self.to_enter.push((target, work, report));
             }
         }
     }
 
-    /// A lane has done its job: which it was.
-    fn back(&mut self, target: usize, writes: bool) -> Option<Work> {
+    /// A lane has done its job: which it was. What it cost is charged at once.
+    fn back(&mut self, target: usize, writes: bool, report: &Report) -> Option<Work> {
         let task = self.out[target][usize::from(!writes)].take()?;
         self.planner.finished(task);
+        self.purse.charge(self.targets[target].id, report, clock::now());
         self.works.get(&task).map(|(_, work)| *work)
     }
 
     fn enter_all(&mut self) {
         for (target, work, report) in std::mem::take(&mut self.to_enter) {
-            self.with(target, |target, desk| target.report(work, report, desk));
+            self.enter(target, work, report);
         }
+    }
+
+    fn enter(&mut self, at: usize, work: Work, report: Report) {
+        self.with(at, |target, desk| target.report(work, report, desk));
+        self.purse.tell(self.targets[at].id, &mut self.book, clock::now());
     }
 
     fn take(&mut self, message: Message) {
@@ -199,8 +211,8 @@ impl Control {
         match message {
             Message::Wake => {}
             Message::Report { target, writes, report } => {
-                if let Some(work) = self.back(target, writes) {
-                    self.with(target, |target, desk| target.report(work, report, desk));
+                if let Some(work) = self.back(target, writes, &report) {
+                    self.enter(target, work, report);
                 }
             }
             Message::Snapshot(tell) => {
@@ -235,6 +247,12 @@ impl Control {
         let mut gave_back = false;
         for start in decision.start {
             let Some(&(at, work)) = self.works.get(&start.task) else { continue };
+            if !self.purse.may_run(self.targets[at].id, work, now) {
+                self.count(start.task, |book, id, probe| book.skipped(id, probe, BUDGET, 1));
+                self.planner.finished(start.task);
+                gave_back = true;
+                continue;
+            }
             let target = &mut self.targets[at];
             if let Some(later) =
                 (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()

@@ -7,6 +7,7 @@ use super::facts::{Facts, Plan};
 use crate::clock::Tick;
 use crate::io::Inflight;
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
+use crate::schedule::budget::{Kind, Level};
 use crate::stats::{Buckets, Summary};
 use crate::sys::Errno;
 
@@ -75,6 +76,8 @@ pub struct TargetView {
     pub burst: Option<BurstView>,
     /// What a commit costs the device, when that was last measured.
     pub per_commit: Option<PerCommit>,
+    /// What is left of its disks' budgets, in the order of [`Kind::ALL`]; `None` until it is known where it lies.
+    pub budget: Option<[Level; Kind::ALL.len()]>,
     /// How often another disk was found under this name.
     pub device_changes: u64,
     /// How often a lane of this target panicked.

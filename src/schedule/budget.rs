@@ -63,6 +63,12 @@ impl Kind {
         }
     }
 
+    /// A rate per second in the units of a limit: bytes a day, or operations a second.
+    pub fn in_units(self, per_second: f64) -> f64 {
+        let (seconds, units) = self.period();
+        per_second * seconds / units
+    }
+
     /// What a bucket of this limit gives in the long run, per second.
     pub fn refill(self, limit: f64) -> f64 {
         let (seconds, units) = self.period();
