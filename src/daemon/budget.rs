@@ -41,7 +41,7 @@ impl Purse {
     }
 
     /// The target pays no more; what its disks owe stays owed.
-    #[allow(dead_code, reason = "called once targets can be removed while the daemon runs")]
+    #[expect(dead_code, reason = "called once targets can be removed while the daemon runs")]
     pub(super) fn remove(&mut self, id: TargetId, now: Tick) {
         if let Some(payer) = self.payers.remove(&id) {
             self.budgets.leave(payer.number, now);
@@ -95,13 +95,13 @@ impl Purse {
     }
 
     /// What is to outlive a restart.
-    #[allow(dead_code, reason = "called once there is a place where state is kept")]
+    #[expect(dead_code, reason = "called once there is a place where state is kept")]
     pub(super) fn state(&mut self, now: Tick, wall: Duration) -> State {
         self.budgets.state(now, wall)
     }
 
     /// Takes up what an earlier daemon left; before any target is found.
-    #[allow(dead_code, reason = "called once there is a place where state is kept")]
+    #[expect(dead_code, reason = "called once there is a place where state is kept")]
     pub(super) fn restore(&mut self, state: State, now: Tick, wall: Duration) {
         self.budgets.restore(state, now, wall);
     }
