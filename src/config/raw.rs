@@ -70,12 +70,12 @@ pub(super) struct RawTarget {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawBudget {
-    /// Bytes written at the disk in any day: 1MiB to 1PiB. Without this key: 2GiB for each target on the disk, or, where an
+    /// Bytes written at the disk in any day: 1MiB to 1024TiB. Without this key: 2GiB for each target on the disk, or, where an
     /// `interval` of its own needs more, twice what that is expected to write.
     #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "size")]
     pub(super) write_per_day: Option<Bytes>,
-    /// Bytes read at the disk in any day: 1MiB to 1PiB. Without this key: as for writes.
+    /// Bytes read at the disk in any day: 1MiB to 1024TiB. Without this key: as for writes.
     #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "size")]
     pub(super) read_per_day: Option<Bytes>,

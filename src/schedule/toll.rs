@@ -18,8 +18,8 @@ const PAGE: u64 = 4096;
 /// What a file system adds to the data of a commit, in bytes and requests at the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Adds {
-    /// Its name in mountinfo.
-    name: &'static str,
+    /// Names in mountinfo.
+    names: &'static [&'static str],
     /// To an fsync, on average and at most.
     to_fsync: (f64, f64),
     /// To an fdatasync or a durable write, on average and at most.
@@ -33,24 +33,24 @@ const KIB: f64 = 1024.0;
 
 /// ext4 and xfs as in docs/profiles.md: an fsync on ext4 takes a journal block of the descriptor, one of the inode table and a
 /// commit block for most commits; what comes later is jbd2's commit each 5 s, and xfs' log each 30 s. btrfs: 30 to 40 times a
-/// commit of 4 KiB. A file system that is not in the list is taken for the dearest journal here.
+/// commit of 4 KiB; others that copy on write are taken for it. A file system that is not in the list is taken for ext4.
 const ADDS: [Adds; 3] = [
     Adds {
-        name: "ext4",
+        names: &["ext4"],
         to_fsync: (10.0 * KIB, 12.0 * KIB),
         to_fdatasync: (0.0, 0.0),
         later: 12.0 * KIB,
         every: Duration::from_secs(5),
     },
     Adds {
-        name: "xfs",
+        names: &["xfs"],
         to_fsync: (KIB, 4.0 * KIB),
         to_fdatasync: (0.0, 0.0),
         later: 12.0 * KIB,
         every: Duration::from_secs(30),
     },
     Adds {
-        name: "btrfs",
+        names: &["btrfs", "zfs", "bcachefs"],
         to_fsync: (116.0 * KIB, 156.0 * KIB),
         to_fdatasync: (116.0 * KIB, 156.0 * KIB),
         later: 156.0 * KIB,
@@ -65,7 +65,7 @@ const LATER_REQUESTS: f64 = 3.0;
 
 fn adds(file_system: Option<&str>) -> &'static Adds {
     let name = file_system.unwrap_or_default();
-    ADDS.iter().find(|adds| adds.name == name).unwrap_or(&ADDS[0])
+    ADDS.iter().find(|adds| adds.names.contains(&name)).unwrap_or(&ADDS[0])
 }
 
 /// How commits are made on a target.
