@@ -44,7 +44,7 @@ fn main() {
 
 /// A target with an hour of runs.
 fn fill(book: &mut Book, n: usize) {
-    let every = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds) };
+    let every = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds), operations: 3 };
     let plan = Plan {
         labels: vec![("service".into(), "orders".into())],
         probes: vec![every(Probe::Commit, 2), every(Probe::Read, 30)],

@@ -81,8 +81,14 @@ fn a_day_of_every_profile_writes_at_most_2_gib_and_what_explain_expects() {
             let interval = std::time::Duration::from_secs(2);
             let run = Commits { row, method: row.method, interval }.expected(Some(file_system)).write;
             let measured = span.bytes as f64 / span.commits as f64 * COMMITS as f64;
-            assert!(measured <= run * 1.05, "{profile} on {file_system}: {measured} bytes a run, {run} expected");
-            assert!(measured >= run * 0.7, "{profile} on {file_system}: {measured} bytes a run, {run} expected");
+            assert!(
+                measured <= run * 1.05,
+                "{profile} on {file_system}: {measured} bytes a run, {run} expected"
+            );
+            assert!(
+                measured >= run * 0.7,
+                "{profile} on {file_system}: {measured} bytes a run, {run} expected"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `diskcanary run`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Ending;
 use super::log::{LogFormat, LogLevel, start_logging};
@@ -35,9 +35,7 @@ pub(super) struct Args {
 
 pub(super) fn command(args: &Args) -> Ending {
     let plan = match &args.config_file {
-        Some(file) => {
-            Plan::load(file, &expose::reserved_labels()).map_err(|e| Ending::bad_config(e.to_string()))
-        }
+        Some(file) => load(file).map_err(Ending::bad_config),
         None => without_config(),
     };
     let plan = match plan {
@@ -60,7 +58,10 @@ fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
         telemetry_path: args.telemetry_path.clone(),
         ..http::Config::default()
     };
-    let ending = match daemon::run(plan, web, &own) {
+    let (file, before) = (args.config_file.clone(), plan.clone());
+    // Without a file there is nothing new to read.
+    let again = move || file.as_deref().map_or_else(|| Ok(before.clone()), load);
+    let ending = match daemon::run(plan, Box::new(again), web, &own) {
         Ok(()) => Ending::good(String::new()),
         Err(error) => {
             tracing::error!("{error}");
@@ -69,6 +70,10 @@ fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
     };
     log.flush();
     Ok(ending)
+}
+
+fn load(file: &Path) -> Result<Plan, String> {
+    Plan::load(file, &expose::reserved_labels()).map_err(|e| e.to_string())
 }
 
 /// One target at the state directory, which is made if it is missing.

@@ -42,6 +42,8 @@ pub struct TargetPlan {
     pub budget: BudgetPlan,
     /// Operations per second that the disk promises in the long run, where the file says so.
     pub baseline_iops: Option<u32>,
+    /// From which age on an operation counts as stalled; `None`: learned from what the disk does.
+    pub stall_threshold: Option<Span>,
 }
 
 /// How commits are probed.
@@ -110,6 +112,7 @@ impl TargetPlan {
             reserve: None,
             budget: BudgetPlan::default(),
             baseline_iops: None,
+            stall_threshold: None,
         }
     }
 }

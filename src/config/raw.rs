@@ -55,6 +55,11 @@ pub(super) struct RawTarget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "size")]
     pub(super) reserve: Option<Bytes>,
+    /// From which age on an operation counts as stalled: 100ms to 1h. Without this key: five times the 99.9 % quantile of
+    /// its kind in the last hour, at least 1s, at most 10s, which it is too until the hour holds 1000 of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
+    pub(super) stall_threshold: Option<Span>,
     /// What all probes together may cost the disk, counted as it reaches the disk: journals and whole pages are in it, the layout
     /// of the probe files is not. It holds for the disk: where several targets lie on one, the strictest that is written holds for
     /// all of them. What is over it is skipped and counted (reason `budget`), and spread over the day: half an hour's share can be

@@ -19,6 +19,7 @@ const LONGEST_VALUE: usize = 1024;
 const LONGEST_PATH: usize = 4095;
 const SHORTEST_INTERVAL: Span = Span::millis(100);
 const LONGEST_INTERVAL: Span = Span::seconds(86_400);
+const LONGEST_THRESHOLD: Span = Span::seconds(3600);
 const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
 const BUDGET: (Bytes, Bytes) = (Bytes::mib(1), Bytes::gib(1 << 20));
 const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
@@ -88,6 +89,7 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
         commit: commit(&raw_commit, asked_for),
         read: read(&raw_read),
         reserve: raw.reserve,
+        stall_threshold: stall_threshold(raw.stall_threshold, at)?,
         budget: raw
             .budget
             .map(|Section(raw)| budget(&raw, &at.key("budget")))
@@ -95,16 +97,22 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
             .unwrap_or_default(),
         baseline_iops: raw.spec.map(|Section(raw)| baseline(&raw, &at.key("spec"))).transpose()?,
     };
-    if !stretch(&mut plan) {
-        return fault(
-            at.key("spec").key("baseline_iops"),
-            format!(
-                "2 % of {} operations a second are too few for both probes; write the `interval` of each that is wanted, and `enabled: false` for the other",
-                plan.baseline_iops.unwrap_or_default()
-            ),
-        );
-    }
+    keep_share(&mut plan, at)?;
     Ok(plan)
+}
+
+fn keep_share(plan: &mut TargetPlan, at: &Place) -> Result<(), Fault> {
+    if stretch(plan) {
+        return Ok(());
+    }
+    let promised = plan.baseline_iops.unwrap_or_default();
+    fault(
+        at.key("spec").key("baseline_iops"),
+        format!(
+            "2 % of {promised} operations a second are too few for both probes; write the `interval` of each that is wanted, and \
+             `enabled: false` for the other"
+        ),
+    )
 }
 
 fn budget(raw: &RawBudget, at: &Place) -> Result<BudgetPlan, Fault> {
@@ -166,6 +174,16 @@ fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {
             ),
         ),
         _ => Ok(()),
+    }
+}
+
+fn stall_threshold(span: Option<Span>, at: &Place) -> Result<Option<Span>, Fault> {
+    match span.filter(|span| !(SHORTEST_INTERVAL..=LONGEST_THRESHOLD).contains(span)) {
+        Some(span) => fault(
+            at.key("stall_threshold"),
+            format!("`{span}` is out of range; write a time from {SHORTEST_INTERVAL} to {LONGEST_THRESHOLD}"),
+        ),
+        None => Ok(span),
     }
 }
 

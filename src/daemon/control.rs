@@ -1,7 +1,7 @@
 //! The control loop: one thread that owns planner and books, takes in what lanes report, starts what is due, and answers who
 //! asks. It waits for messages and for time, never for a disk.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -12,25 +12,32 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::Error;
 use super::budget::Purse;
 use super::inbox::{Inbox, Outbox};
+use super::reload::Changes;
+use super::seats::{Key, Seats};
 use super::target::Target;
-use super::work::{Desk, Tasks, Work};
+use super::work::{Desk, Work};
 use crate::clock::{self, Tick};
 use crate::config::{Plan, TargetPlan};
 use crate::io::Inflight;
+use crate::probe::commit::COMMITS;
 use crate::probe::heartbeat::Heartbeat;
+use crate::probe::read::SINGLES;
 use crate::probe::{Method, Probe, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
 use crate::schedule::budget::BUDGET;
 use crate::schedule::{
-    CommitSpec, Context, DEVICE_BUSY, LaneId, Planner, ReadSpec, Report, Spec, TaskId, When, reader, writer,
+    CommitSpec, DEVICE_BUSY, Decision, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId, When,
 };
 use crate::sys;
 use crate::target::Roots;
+use crate::units::Span;
 
-/// From this age on an operation is overdue: its target counts as down and stalled, and its claim on the device is forfeited.
-const OVERDUE: Duration = Duration::from_secs(10);
+/// How long a run may hold a disk whatever comes of it. An operation that is stalled forfeits the disk before.
+const LEASE: Duration = Duration::from_secs(60);
 /// How often ages are looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often the thresholds are learned anew.
+const LEARN: Duration = Duration::from_secs(60);
 
 /// Why slots are skipped.
 const SKIP_REASONS: &[&str] = &[
@@ -46,33 +53,37 @@ const SKIP_REASONS: &[&str] = &[
 
 /// Something for the control thread.
 pub(super) enum Message {
-    /// A lane of a target has finished a job.
-    Report { target: usize, writes: bool, report: Report },
+    /// A lane has finished a job.
+    Report { lane: LaneId, report: Report },
     /// Something was left for an impatient control thread.
     Wake,
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
     Ready(oneshot::Sender<Result<(), String>>),
+    /// Go by this plan from now on.
+    Reload(Plan, oneshot::Sender<Result<Changes, String>>),
     /// Start nothing more, and tell when nothing is out.
     Drain(oneshot::Sender<()>),
 }
 
 pub(super) struct Control {
-    planner: Planner,
-    book: Book,
-    purse: Purse,
-    targets: Vec<Target>,
-    works: HashMap<TaskId, (usize, Work)>,
-    /// By target: what the writing and the reading lane do now.
-    out: Vec<[Option<TaskId>; 2]>,
+    pub(super) planner: Planner,
+    pub(super) book: Book,
+    pub(super) purse: Purse,
+    pub(super) targets: BTreeMap<Key, Target>,
+    pub(super) next_key: u64,
+    pub(super) works: HashMap<TaskId, (Key, Work)>,
+    pub(super) seats: Seats,
     /// Good runs that are to be entered, in the order in which they came. All at once, once a second, costs a third of what they
     /// cost one by one on a CPU whose caches have lost us.
-    to_enter: Vec<(usize, Work, Report)>,
-    /// When all ages were last looked at.
+    to_enter: Vec<(Key, Work, Report)>,
+    /// When all ages were last looked at, and the thresholds learned.
     looked: Tick,
+    learned: Tick,
     /// When the last slice of a layout began, by disk.
     slices: HashMap<String, Tick>,
+    host: u64,
     draining: bool,
     drained: Option<oneshot::Sender<()>>,
 }
@@ -88,70 +99,28 @@ impl Control {
         let now = clock::now();
         let epoch = clock::wall().saturating_sub(Duration::from_nanos(now.nanos()));
         let mut control = Self {
-            planner: Planner::new(epoch, OVERDUE),
+            planner: Planner::new(epoch, LEASE),
             book: Book::new(),
             purse: Purse::default(),
-            targets: Vec::new(),
+            targets: BTreeMap::new(),
+            next_key: 0,
             works: HashMap::new(),
-            out: Vec::new(),
+            seats: Seats::new(heart, roots, messages),
             to_enter: Vec::new(),
             looked: now,
+            learned: now,
             slices: HashMap::new(),
+            host: sys::hostname_hash(),
             draining: false,
             drained: None,
         };
-        let host = sys::hostname_hash();
-        for target in &plan.targets {
-            let context = Context {
-                spec: Arc::new(spec(target)),
-                inflight: Arc::new(Inflight::default()),
-                heart: Arc::clone(heart),
-                roots: Arc::clone(roots),
-                seed: xxh3_64_with_seed(target.name.as_bytes(), host),
-            };
-            control.add(target, context, messages, now)?;
-        }
+        plan.targets.iter().try_for_each(|target| control.add(target))?;
         Ok(control)
     }
 
-    fn add(
-        &mut self,
-        plan: &TargetPlan,
-        context: Context,
-        messages: &Outbox,
-        now: Tick,
-    ) -> Result<(), Error> {
-        let at = self.targets.len();
-        let report = |writes| {
-            let messages = messages.clone();
-            move |report: Report| {
-                let good_run = matches!(&report, Report::Ran(outcome) if outcome.result.is_ok());
-                let message = Message::Report { target: at, writes, report };
-                if good_run {
-                    messages.leave(message);
-                } else {
-                    // A control thread that is gone needs no reports.
-                    let _ = messages.send(message);
-                }
-            }
-        };
-        let lanes = (
-            writer::spawn(context.clone(), report(true)).map_err(|e| Error::Start("a writing lane", e))?,
-            reader::spawn(context.clone(), report(false)).map_err(|e| Error::Start("a reading lane", e))?,
-        );
-        let tasks: Tasks = Work::ALL.map(|work| {
-            let seed = context.seed.wrapping_add(work as u64);
-            let task = self.planner.add(LaneId(at * 2 + usize::from(!work.writes())), seed);
-            self.works.insert(task, (at, work));
-            task
-        });
-        self.planner.set(tasks[Work::Prepare as usize], When::At(now), now);
-        let books = books(plan, &context.inflight);
-        let id = self.book.add_target(books.clone());
-        self.purse.add(id, plan);
-        self.targets.push(Target::new(id, books, lanes, tasks));
-        self.out.push([None, None]);
-        Ok(())
+    /// Makes a target's instants and content.
+    pub(super) fn seed(&self, name: &str) -> u64 {
+        xxh3_64_with_seed(name.as_bytes(), self.host)
     }
 
     /// Until nobody can send a message any more.
@@ -171,7 +140,7 @@ impl Control {
             }
             // Not at each wake-up: most are for a run, and every target is looked at here.
             if clock::now() >= look {
-                self.look_at_ages();
+                self.look();
             }
         }
     }
@@ -179,50 +148,57 @@ impl Control {
     /// Good runs free their lane and disk at once; the books can wait.
     fn take_what_is_left(&mut self, inbox: &Inbox) {
         while let Some(message) = inbox.left() {
-            if let Message::Report { target, writes, report } = message
-                && let Some(work) = self.back(target, writes, &report)
+            if let Message::Report { lane, report } = message
+                && let Some((key, work)) = self.back(lane, &report)
             {
-                self.to_enter.push((target, work, report));
+                self.to_enter.push((key, work, report));
             }
         }
     }
 
-    /// A lane has done its job: which it was. What it cost is charged at once.
-    fn back(&mut self, target: usize, writes: bool, report: &Report) -> Option<Work> {
-        let task = self.out[target][usize::from(!writes)].take()?;
+    /// A lane has done its job: for which target, and which it was; `None` when that target was taken away meanwhile. What it has
+    /// cost is charged at once.
+    fn back(&mut self, lane: LaneId, report: &Report) -> Option<(Key, Work)> {
+        let (_, task) = self.seats.back(lane)?;
         self.planner.finished(task);
-        self.purse.charge(self.targets[target].id, report, clock::now());
-        self.works.get(&task).map(|(_, work)| *work)
+        let (key, work) = self.works.get(&task).copied()?;
+        self.purse.charge(key, report, clock::now());
+        Some((key, work))
     }
 
     fn enter_all(&mut self) {
-        for (target, work, report) in std::mem::take(&mut self.to_enter) {
-            self.enter(target, work, report);
+        for (key, work, report) in std::mem::take(&mut self.to_enter) {
+            self.enter(key, work, report);
         }
     }
 
-    fn enter(&mut self, at: usize, work: Work, report: Report) {
-        self.with(at, |target, desk| target.report(work, report, desk));
-        self.purse.tell(self.targets[at].id, &mut self.book, clock::now());
+    fn enter(&mut self, key: Key, work: Work, report: Report) {
+        self.with(key, |target, desk| target.report(work, report, desk));
+        if let Some(target) = self.targets.get(&key) {
+            self.purse.tell(key, target.id, &mut self.book, clock::now());
+        }
     }
 
     fn take(&mut self, message: Message) {
         self.enter_all();
         match message {
             Message::Wake => {}
-            Message::Report { target, writes, report } => {
-                if let Some(work) = self.back(target, writes, &report) {
-                    self.enter(target, work, report);
+            Message::Report { lane, report } => {
+                if let Some((key, work)) = self.back(lane, &report) {
+                    self.enter(key, work, report);
                 }
             }
+            // Whoever asked may be gone; that is no loss.
             Message::Snapshot(tell) => {
-                self.look_at_ages();
-                // Whoever asked may be gone; that is no loss.
+                self.look();
                 let _ = tell.send(self.book.snapshot(clock::now()));
             }
             Message::Ready(tell) => {
-                let missing = self.targets.iter().find_map(Target::not_ready);
+                let missing = self.targets.values().find_map(Target::not_ready);
                 let _ = tell.send(missing.map_or(Ok(()), Err));
+            }
+            Message::Reload(plan, tell) => {
+                let _ = tell.send(self.apply(&plan.targets));
             }
             Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
         }
@@ -231,72 +207,96 @@ impl Control {
     /// When to ask again at the latest, and whether something waits for a lane to be done.
     fn start_what_is_due(&mut self) -> (Option<Tick>, bool) {
         if self.draining {
-            if self.out.iter().flatten().all(Option::is_none) {
+            if !self.seats.any_out() {
                 let _ = self.drained.take().map(|tell| tell.send(()));
             }
             return (None, true);
         }
         let now = clock::now();
-        let decision = self.planner.decide(now);
-        for (task, slots) in decision.missed {
+        let Decision { start, missed, skipped, waiting, wake } = self.planner.decide(now);
+        for (task, slots) in missed {
             self.count(task, |book, id, probe| book.missed(id, probe, slots));
         }
-        for (task, reason, slots) in decision.skipped {
+        for (task, reason, slots) in skipped {
             self.count(task, |book, id, probe| book.skipped(id, probe, reason, slots));
         }
         let mut gave_back = false;
-        for start in decision.start {
-            let Some(&(at, work)) = self.works.get(&start.task) else { continue };
-            if !self.purse.may_run(self.targets[at].id, work, now) {
-                self.count(start.task, |book, id, probe| book.skipped(id, probe, BUDGET, 1));
-                self.planner.finished(start.task);
-                gave_back = true;
-                continue;
-            }
-            let target = &mut self.targets[at];
-            if let Some(later) =
-                (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()
-            {
-                self.planner.finished(start.task);
-                self.planner.set(start.task, When::At(later), now);
-                // What it had claimed for a moment may be wanted by others that were due.
-                gave_back = true;
-                continue;
-            }
-            let job = target.job(work, start.planned, now);
-            let lane = if work.writes() { &target.writer } else { &target.reader };
-            if job.is_some_and(|job| lane.give(None, job)) {
-                self.out[at][usize::from(!work.writes())] = Some(start.task);
-            } else {
+        for start in start {
+            if !self.start(start, now) {
                 self.planner.finished(start.task);
                 gave_back = true;
             }
         }
-        (if gave_back { Some(now) } else { decision.wake }, decision.waiting)
+        // What was claimed for a moment and given back may be wanted by others that were due.
+        (if gave_back { Some(now) } else { wake }, waiting)
+    }
+
+    /// Gives a job to its lane; `false` when there is nothing to do now.
+    fn start(&mut self, start: Start, now: Tick) -> bool {
+        let Some(&(key, work)) = self.works.get(&start.task) else { return false };
+        if !self.purse.may_run(key, work, now) {
+            self.count(start.task, |book, id, probe| book.skipped(id, probe, BUDGET, 1));
+            return false;
+        }
+        let Some(target) = self.targets.get_mut(&key) else { return false };
+        if let Some(later) =
+            (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()
+        {
+            self.planner.set(start.task, When::At(later), now);
+            return false;
+        }
+        let Some(job) = target.job(work, start.planned, now) else { return false };
+        let (lane, spec) = target.lane(work);
+        let given = self.seats.give(lane, spec, job, start.task);
+        if given {
+            target.given(work);
+        }
+        given
     }
 
     fn count(&mut self, task: TaskId, count: impl FnOnce(&mut Book, record::TargetId, Probe)) {
-        let Some((at, work)) = self.works.get(&task) else { return };
+        let Some((key, work)) = self.works.get(&task) else { return };
         let probe = match work {
             Work::Commit => Probe::Commit,
             Work::Read => Probe::Read,
             Work::Prepare | Work::Layout | Work::Open => return,
         };
-        count(&mut self.book, self.targets[*at].id, probe);
-    }
-
-    fn look_at_ages(&mut self) {
-        self.enter_all();
-        self.looked = clock::now();
-        for at in 0..self.targets.len() {
-            self.with(at, Target::show);
+        if let Some(target) = self.targets.get(key) {
+            count(&mut self.book, target.id, probe);
         }
     }
 
-    fn with(&mut self, at: usize, act: impl FnOnce(&mut Target, &mut Desk<'_>)) {
+    /// Looks at what is out everywhere, and lets what is stalled forfeit its disk.
+    fn look(&mut self) {
+        self.enter_all();
+        let now = clock::now();
+        // When we were stopped ourselves, ages tell about us; what is still out at the next look is judged then.
+        let judge = now.since(self.looked) < 3 * LOOK;
+        self.looked = now;
+        if now.since(self.learned) >= LEARN {
+            self.learned = now;
+            self.book.learn(now);
+        }
+        for key in self.targets.keys().copied().collect::<Vec<_>>() {
+            let forfeited =
+                if judge { self.with(key, Target::watch).unwrap_or_default() } else { Vec::new() };
+            for direction in forfeited {
+                let task = self.targets.get(&key).and_then(|t| self.seats.out(t.lanes[direction as usize]));
+                task.into_iter().for_each(|task| self.planner.forfeit(task));
+            }
+            self.with(key, Target::show);
+        }
+    }
+
+    pub(super) fn with<T>(
+        &mut self,
+        key: Key,
+        act: impl FnOnce(&mut Target, &mut Desk<'_>) -> T,
+    ) -> Option<T> {
+        let target = self.targets.get_mut(&key)?;
         let mut desk =
             Desk { planner: &mut self.planner, book: &mut self.book, now: clock::now(), wall: clock::wall() };
-        act(&mut self.targets[at], &mut desk);
+        Some(act(target, &mut desk))
     }
 }
 
@@ -316,14 +316,22 @@ pub(super) fn spec(plan: &TargetPlan) -> Spec {
 }
 
 pub(super) fn books(plan: &TargetPlan, inflight: &Arc<Inflight>) -> record::Plan {
-    let commit = plan.commit.as_ref().map(|c| ProbePlan { probe: Probe::Commit, interval: c.interval.get() });
-    let read = plan.read.as_ref().map(|r| ProbePlan { probe: Probe::Read, interval: r.interval.get() });
+    let commit = plan.commit.as_ref().map(|c| ProbePlan {
+        probe: Probe::Commit,
+        interval: c.interval.get(),
+        operations: COMMITS as u32,
+    });
+    let read = plan.read.as_ref().map(|r| ProbePlan {
+        probe: Probe::Read,
+        interval: r.interval.get(),
+        operations: SINGLES as u32,
+    });
     record::Plan {
         labels: plan.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         profile: plan.commit.as_ref().map(|c| c.profile.label().to_owned()).unwrap_or_default(),
         sync_apart: plan.commit.as_ref().is_none_or(|c| c.method != Method::ODsync),
         probes: commit.into_iter().chain(read).collect(),
-        overdue: OVERDUE,
+        stall_threshold: plan.stall_threshold.map(Span::get),
         skip_reasons: SKIP_REASONS,
         ..record::Plan::new(plan.name.clone(), plan.path.display().to_string(), Arc::clone(inflight))
     }

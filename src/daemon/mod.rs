@@ -11,7 +11,10 @@ mod facts;
 mod forecast;
 mod inbox;
 mod once;
+mod reload;
+mod seats;
 mod target;
+mod watch;
 mod work;
 
 use std::convert::Infallible;
@@ -32,10 +35,12 @@ use crate::sys::{self, Errno};
 use crate::target::Roots;
 pub use forecast::series;
 pub use once::{Ended, Halt, Once, Step, once};
+pub use reload::Load;
 
 use content::FromControl;
 use control::{Control, Message};
 use inbox::Outbox;
+use reload::Reloader;
 
 /// How long a run that is out may go on after we were told to end. A lane that is stuck is not waited for any longer.
 const GRACE: Duration = Duration::from_secs(5);
@@ -65,8 +70,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT. `own` is shown too, and counts.
-pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Error> {
+/// Probes what the plan says and serves what was found, until SIGTERM or SIGINT. On SIGHUP `load` reads the config anew; a bad one
+/// changes nothing. `own` is shown too, and counts.
+pub fn run(plan: &Plan, load: Box<Load>, web: http::Config, own: &OwnCounters) -> Result<(), Error> {
     let listeners = http::bind(&web.addresses).map_err(Error::Http)?;
     let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
     let heart = Arc::new(Heartbeat::new(clock::now()));
@@ -75,6 +81,8 @@ pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Erro
     let (messages, inbox) = inbox::inbox();
     let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
     let ended = start_control(move || control.run(&inbox))?;
+    let reloader = Reloader::start(load, messages.clone(), own.clone())?;
+    own.reloaded(true, clock::wall());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         targets = plan.targets.len(),
@@ -86,7 +94,7 @@ pub fn run(plan: &Plan, web: http::Config, own: &OwnCounters) -> Result<(), Erro
         .build()
         .map_err(|e| Error::Start("the runtime", e.into()))?;
     runtime.block_on(async {
-        let told = told_to_end()?;
+        let told = told_to_end(reloader)?;
         let content = FromControl::new(messages.clone(), own.clone());
         serve_while(ended, serve(listeners, web, content, told, &messages)).await
     })
@@ -126,8 +134,8 @@ async fn serve(
     drain(messages).await
 }
 
-/// Ends when a signal says so. SIGHUP is taken, so that it does not end us.
-fn told_to_end() -> Result<impl Future<Output = ()>, Error> {
+/// Ends when a signal says so. SIGHUP reloads.
+fn told_to_end(reloader: Reloader) -> Result<impl Future<Output = ()>, Error> {
     let on = |kind| signal(kind).map_err(|e| Error::Start("a signal handler", e.into()));
     let (mut term, mut int, mut hup) =
         (on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?);
@@ -137,7 +145,7 @@ fn told_to_end() -> Result<impl Future<Output = ()>, Error> {
                 _ = term.recv() => "SIGTERM",
                 _ = int.recv() => "SIGINT",
                 _ = hup.recv() => {
-                    tracing::warn!("SIGHUP: the config is read at the start only; restart to change it");
+                    reloader.ask();
                     continue;
                 }
             };

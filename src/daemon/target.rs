@@ -1,21 +1,26 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
+mod change;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Opened, facts};
+use super::seats::Pair;
+use super::watch::Watch;
 use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
+use crate::config::TargetPlan;
 use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, State, Trouble};
 use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
-use crate::schedule::{Job, Lane, Report, TaskId, When};
+use crate::schedule::{Direction, Job, LaneId, Planner, Report, Spec, TaskId, When};
 use crate::target;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
@@ -33,10 +38,16 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) id: TargetId,
+    pub(super) config: TargetPlan,
     pub(super) plan: record::Plan,
-    pub(super) writer: Lane,
-    pub(super) reader: Lane,
+    pub(super) lanes: Pair,
     pub(super) tasks: Tasks,
+    spec: Arc<Spec>,
+    /// What the lanes are to go by and were not told yet.
+    unsaid: [Option<Arc<Spec>>; 2],
+    /// What the lane does was asked for by another spec.
+    stale: [bool; 2],
+    watch: Watch,
     intervals: [Option<Duration>; 2],
     found: Option<target::Target>,
     opened: Option<Opened>,
@@ -62,16 +73,27 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(id: TargetId, plan: record::Plan, lanes: (Lane, Lane), tasks: Tasks) -> Self {
+    pub(super) fn new(
+        id: TargetId,
+        config: TargetPlan,
+        plan: record::Plan,
+        lanes: Pair,
+        tasks: Tasks,
+    ) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
+        let spec = Arc::new(super::control::spec(&config));
         Self {
             name: plan.name.clone(),
             id,
+            config,
             intervals: [interval(Probe::Commit), interval(Probe::Read)],
             plan,
-            writer: lanes.0,
-            reader: lanes.1,
+            lanes,
             tasks,
+            unsaid: [Some(Arc::clone(&spec)), Some(Arc::clone(&spec))],
+            spec,
+            stale: [false; 2],
+            watch: Watch::default(),
             found: None,
             opened: None,
             home: None,
@@ -91,8 +113,27 @@ impl Target {
         }
     }
 
+    /// What is due first: a look, and with reads off, the end of reads.
+    pub(super) fn begin(&self, planner: &mut Planner, now: Tick) {
+        planner.set(self.task(Work::Prepare), When::At(now), now);
+        if self.intervals[Probe::Read as usize].is_none() {
+            planner.set(self.task(Work::Open), When::At(now), now);
+        }
+    }
+
     pub(super) fn task(&self, work: Work) -> TaskId {
         self.tasks[work as usize]
+    }
+
+    /// The lane that does this work, and what it must be told first.
+    pub(super) fn lane(&self, work: Work) -> (LaneId, Option<Arc<Spec>>) {
+        let direction = work.direction() as usize;
+        (self.lanes[direction], self.unsaid[direction].clone())
+    }
+
+    /// A job was given to the lane that does this work.
+    pub(super) fn given(&mut self, work: Work) {
+        self.unsaid[work.direction() as usize] = None;
     }
 
     /// The job that a task asks for now; `None` when there is nothing to do any more.
@@ -105,6 +146,8 @@ impl Target {
             }
             Work::Commit => Job::Commit { planned },
             Work::Read => Job::Read { planned },
+            // A lane that did read keeps what it has open until it is told.
+            Work::Open if self.intervals[Probe::Read as usize].is_none() => Job::Close,
             Work::Open => match (&self.home, self.read_head) {
                 (Some(home), head) => Job::OpenFile { home: home.clone(), head: head? },
                 (None, _) => Job::OpenDevice,
@@ -114,6 +157,10 @@ impl Target {
 
     /// Takes in what came of the job that `work` asked for.
     pub(super) fn report(&mut self, work: Work, report: Report, desk: &mut Desk<'_>) {
+        if std::mem::take(&mut self.stale[work.direction() as usize]) {
+            self.came_too_late(&report, desk);
+            return;
+        }
         match report {
             Report::Prepared(prepared) => self.prepared(*prepared, desk),
             Report::Laying { role, done, total, cost } => {
@@ -129,16 +176,19 @@ impl Target {
                 self.laid(role, head, desk);
             }
             Report::Opened(opened) => self.opened(&opened, desk),
+            Report::Closed => {}
             Report::Ran(outcome) => self.ran(&outcome, desk),
             Report::Failed(trouble) => self.failed(work, trouble, desk),
             Report::Panicked(message) => {
                 tracing::error!(name = self.name, message, "a lane panicked; it goes on with a new worker");
                 desk.book.lane_panicked(self.id);
                 // Its worker has nothing open any more.
-                for probe in Probe::ALL.iter().filter(|probe| work_of(**probe).writes() == work.writes()) {
+                for probe in
+                    Probe::ALL.iter().filter(|probe| work_of(**probe).direction() == work.direction())
+                {
                     self.hold(*probe, State::Gone, desk);
                 }
-                if work.writes() {
+                if work.direction() == Direction::Write {
                     self.plan.inflight.clear_writer();
                 } else {
                     self.plan.inflight.clear_reader();
@@ -295,6 +345,8 @@ impl Target {
     }
 
     fn ran(&mut self, outcome: &Outcome, desk: &mut Desk<'_>) {
+        let left = self.watch.ran(outcome, &desk.book.thresholds(self.id));
+        self.count_stalls(&left, desk);
         desk.book.enter(self.id, outcome, desk.now, desk.wall);
         match &outcome.result {
             Ok(()) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Tick;
 use crate::probe::Probe;
 use crate::record::Book;
-use crate::schedule::{Planner, TaskId};
+use crate::schedule::{Direction, Planner, TaskId};
 
 /// What a task of the planner stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,12 @@ pub(super) enum Work {
 impl Work {
     pub(super) const ALL: [Self; 5] = [Self::Prepare, Self::Layout, Self::Commit, Self::Open, Self::Read];
 
-    /// Whether the writing lane does it.
-    pub(super) fn writes(self) -> bool {
-        matches!(self, Self::Prepare | Self::Layout | Self::Commit)
+    /// The lane that does it.
+    pub(super) fn direction(self) -> Direction {
+        match self {
+            Self::Prepare | Self::Layout | Self::Commit => Direction::Write,
+            Self::Open | Self::Read => Direction::Read,
+        }
     }
 }
 

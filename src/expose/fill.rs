@@ -83,17 +83,39 @@ pub(super) fn burst(target: &TargetView, now: Tick, out: Out<'_, '_, '_>) {
 }
 
 pub(super) fn inflight(target: &TargetView, now: Tick, out: Out<'_, '_, '_>) {
-    for op in Op::ALL {
-        let happens = match op {
-            Op::Read => target.probe(Probe::Read).is_some(),
-            Op::Write => target.probe(Probe::Commit).is_some(),
-            Op::Sync => target.probe(Probe::Commit).is_some() && target.plan.sync_apart,
-            Op::Open | Op::Layout => true,
-        };
-        if happens {
-            out.gauge(&[op.label()], target.inflight().age(op, now).as_secs_f64());
-        }
+    for op in happening(target) {
+        out.gauge(&[op.label()], target.inflight().age(op, now).as_secs_f64());
     }
+}
+
+/// The operations that the target's probes ever do.
+fn happening(target: &TargetView) -> impl Iterator<Item = Op> {
+    let (reads, commits) = (target.probe(Probe::Read).is_some(), target.probe(Probe::Commit).is_some());
+    let syncs = commits && target.plan.sync_apart;
+    Op::ALL.into_iter().filter(move |op| match op {
+        Op::Read => reads,
+        Op::Write => commits,
+        Op::Sync => syncs,
+        Op::Open | Op::Layout => true,
+    })
+}
+
+pub(super) fn stall_threshold(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    for op in happening(target) {
+        out.gauge(&[op.label()], target.thresholds.of(op).as_secs_f64());
+    }
+}
+
+pub(super) fn timeouts(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    target.probes.iter().for_each(|p| out.count(&[p.probe.label()], p.timeouts));
+}
+
+pub(super) fn stall_seconds(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    target.probes.iter().for_each(|p| out.gauge(&[p.probe.label()], p.stalled_for.as_secs_f64()));
+}
+
+pub(super) fn corrected(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    target.probes.iter().for_each(|p| out.histogram(&[p.probe.label()], &p.corrected));
 }
 
 pub(super) fn up(target: &TargetView, now: Tick, out: Out<'_, '_, '_>) {

@@ -1,7 +1,9 @@
 //! What the daemon counts about itself, in a registry of the `prometheus` crate.
 
+use std::time::Duration;
+
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, IntCounter, Registry};
+use prometheus::{Error, Gauge, IntCounter, Registry};
 
 type Row = (&'static str, &'static str);
 
@@ -14,8 +16,17 @@ const PROBER_STOPS: Row = (
     "Times that the whole daemon stood still for more than 150 ms: stopped, frozen, or starved of CPU. Delays of that time are not the disks'.",
 );
 
+const RELOAD_GOOD: Row = (
+    "diskcanary_config_last_reload_successful",
+    "Whether the last reload of the config was taken over; 1 before the first. After a bad one, what ran goes on.",
+);
+const RELOAD_TIME: Row = (
+    "diskcanary_config_last_reload_success_timestamp_seconds",
+    "When the config was last taken over, in seconds since 1970.",
+);
+
 /// Name and meaning of each.
-pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS];
+pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS, RELOAD_GOOD, RELOAD_TIME];
 
 /// The counters. Clones count together.
 #[derive(Clone, Debug)]
@@ -24,6 +35,8 @@ pub struct OwnCounters {
     pub log_lines_dropped: IntCounter,
     /// Times that the ticker came late.
     pub prober_stops: IntCounter,
+    reload_good: Gauge,
+    reload_time: Gauge,
     registry: Registry,
 }
 
@@ -36,8 +49,22 @@ impl OwnCounters {
             registry.register(Box::new(counter.clone()))?;
             Ok::<_, Error>(counter)
         };
+        let gauge = |(name, help): Row| {
+            let gauge = Gauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, Error>(gauge)
+        };
+        let (reload_good, reload_time) = (gauge(RELOAD_GOOD)?, gauge(RELOAD_TIME)?);
         let (log_lines_dropped, prober_stops) = (counter(LOG_LINES_DROPPED)?, counter(PROBER_STOPS)?);
-        Ok(Self { log_lines_dropped, prober_stops, registry })
+        Ok(Self { log_lines_dropped, prober_stops, reload_good, reload_time, registry })
+    }
+
+    /// The config was read, well or not, `wall` after 1970.
+    pub fn reloaded(&self, good: bool, wall: Duration) {
+        self.reload_good.set(f64::from(u8::from(good)));
+        if good {
+            self.reload_time.set(wall.as_secs_f64());
+        }
     }
 
     /// What they say now, for [`append`](super::append).

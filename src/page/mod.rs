@@ -137,8 +137,8 @@ fn troubles(target: &TargetView, now: Tick, out: &mut String) {
     for op in Op::ALL {
         let age = target.inflight().age(op, now);
         if age >= WORTH_SAYING {
-            let late = op != Op::Layout && age > target.plan.overdue;
-            let (class, end) = if late { ("bad", ": overdue") } else { ("dim", "") };
+            let stalled = age > target.thresholds.of(op);
+            let (class, end) = if stalled { ("bad", ": stalled") } else { ("dim", "") };
             let age = Nanos(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
             let _ = write!(out, "<p class=\"{class}\"><b>{}</b> not back for {age}{end}</p>", op.label());
         }

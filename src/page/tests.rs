@@ -12,7 +12,7 @@ fn at(seconds: u64) -> Tick {
 }
 
 fn add(book: &mut Book, name: &str) -> TargetId {
-    let probes = vec![ProbePlan { probe: Probe::Commit, interval: Duration::from_secs(2) }];
+    let probes = vec![ProbePlan { probe: Probe::Commit, interval: Duration::from_secs(2), operations: 3 }];
     let id = book.add_target(Plan {
         probes,
         ..Plan::new(name, format!("/srv/{name}"), Arc::new(Inflight::default()))
@@ -73,7 +73,7 @@ fn what_is_wrong_stands_first_and_in_words() {
     assert!(place("<h2>wal</h2>") < place("<h2>new</h2>"));
     assert!(place("<h2>new</h2>") < place("<h2>pgdata</h2>"));
     place("1 down · 1 not to be trusted · 1 no result yet · 1 up");
-    place("<b>sync</b> not back for 22.0 s: overdue");
+    place("<b>sync</b> not back for 22.0 s: stalled");
     place("<b>commit failed</b> (EIO): fdatasync of /srv/x failed");
     place("<b>commit: unflushed</b>: mounted with barrier=0");
     place("<td class=\"main\">698 µs</td>");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Facts, Plan};
+use super::stall::Thresholds;
 use super::view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 use crate::clock::Tick;
 use crate::probe::{Cost, Failure, Finding, Invalid, Outcome, Phase, Probe, State};
@@ -135,6 +136,53 @@ impl Book {
         }
     }
 
+    /// Operations of a probe passed their threshold.
+    pub fn timed_out(&mut self, id: TargetId, probe: Probe, operations: u64) {
+        let Some(entry) = self.touch(id) else { return };
+        if let Some(p) = entry.probe(probe) {
+            p.timeouts += operations;
+        }
+    }
+
+    /// Operations of a probe were out for this much longer beyond their threshold.
+    pub fn stalled_for(&mut self, id: TargetId, probe: Probe, time: Duration) {
+        let Some(entry) = self.touch(id) else { return };
+        if let Some(p) = entry.probe(probe) {
+            p.stalled_for += time;
+        }
+    }
+
+    /// From which age on an operation of the target is stalled; learned anew by [`Book::learn`].
+    pub fn thresholds(&self, id: TargetId) -> Thresholds {
+        let entry = self.entries.iter().find(|entry| entry.id == id);
+        entry.map_or(Thresholds::new(None), |entry| entry.view.thresholds)
+    }
+
+    /// Learns all thresholds from what the last hour holds.
+    pub fn learn(&mut self, now: Tick) {
+        for entry in &mut self.entries {
+            entry.summarize(now);
+            let learned = Thresholds::learned(entry.view.plan.stall_threshold, &entry.view.series);
+            if learned != entry.view.thresholds {
+                (entry.view.thresholds, entry.published) = (learned, None);
+            }
+        }
+    }
+
+    /// The target is to be probed in another way from now on. Counters go on, and so do the series of what is measured as before;
+    /// with `commits_anew` those of commits begin anew.
+    pub fn replan(&mut self, id: TargetId, plan: Plan, commits_anew: bool) {
+        let Some(at) = self.entries.iter().position(|entry| entry.id == id) else { return };
+        let old = std::mem::replace(&mut self.entries[at], Entry::new(id, plan));
+        self.entries[at].take_over(old, commits_anew);
+    }
+
+    /// The targets of later snapshots are in this order; what is not named comes last.
+    pub fn arrange(&mut self, order: &[TargetId]) {
+        let place = |id| order.iter().position(|o| *o == id).unwrap_or(order.len());
+        self.entries.sort_by_key(|entry| place(entry.id));
+    }
+
     /// Slots that were not used on purpose.
     pub fn skipped(&mut self, id: TargetId, probe: Probe, reason: &'static str, slots: u64) {
         let Some(entry) = self.touch(id) else { return };
@@ -213,6 +261,7 @@ impl Entry {
         let ever = series.iter().map(|s| whole(s.timed).then(Histogram::coarse)).collect();
         let probes =
             plan.probes.iter().map(|p| ProbeView::new(p.probe, p.interval, plan.skip_reasons)).collect();
+        let stall_threshold = plan.stall_threshold;
         let view = TargetView {
             plan: Arc::new(plan),
             facts: Arc::default(),
@@ -224,6 +273,7 @@ impl Entry {
             budget: None,
             device_changes: 0,
             lane_panics: 0,
+            thresholds: Thresholds::new(stall_threshold),
         };
         Self { id, view, windows, ever, off: Vec::new(), published: None }
     }
@@ -234,6 +284,7 @@ impl Entry {
 
     fn samples(&mut self, outcome: &Outcome) {
         let at = outcome.finished;
+        self.corrected(outcome);
         for sample in &outcome.commits {
             self.sample(Timed::Commit, sample.phase, at, sample.commit);
             self.sample(Timed::Write, sample.phase, at, sample.write);
@@ -244,6 +295,15 @@ impl Entry {
         for sample in &outcome.reads {
             self.sample(Timed::Read, sample.phase, at, sample.nanos);
         }
+    }
+
+    fn corrected(&mut self, outcome: &Outcome) {
+        let planned = self.view.plan.probes.iter().find(|p| p.probe == outcome.probe);
+        let every = planned.map_or(0, |p| p.interval.as_nanos() as u64 / u64::from(p.operations.max(1)));
+        let Some(p) = self.probe(outcome.probe) else { return };
+        let commits = outcome.commits.iter().map(|sample| sample.commit);
+        let reads = outcome.reads.iter().map(|sample| sample.nanos);
+        commits.chain(reads).for_each(|nanos| p.corrected.record_corrected(nanos, every));
     }
 
     fn sample(&mut self, timed: Timed, phase: Phase, at: Tick, nanos: u64) {
@@ -258,12 +318,45 @@ impl Entry {
         }
     }
 
+    /// Goes on with another entry's counts and samples, as far as this one has a place for them.
+    fn take_over(&mut self, old: Self, commits_anew: bool) {
+        let Self { view: was, windows, ever, off, .. } = old;
+        let kept = was.series.into_iter().zip(windows).zip(ever);
+        for ((series, windows), ever) in
+            kept.filter(|((s, _), _)| !(commits_anew && s.timed.probe() == Probe::Commit))
+        {
+            let same = |s: &SeriesView| s.timed == series.timed && s.phase == series.phase;
+            if let Some(at) = self.view.series.iter().position(same) {
+                (self.view.series[at], self.windows[at], self.ever[at]) = (series, windows, ever);
+            }
+        }
+        for p in was.probes {
+            if let Some(mine) = self.probe(p.probe) {
+                *mine = ProbeView { interval: mine.interval, ..p };
+            }
+        }
+        (self.view.facts, self.view.state, self.view.burst) = (was.facts, was.state, was.burst);
+        self.view.per_commit = was.per_commit.filter(|_| !commits_anew);
+        (self.view.device_changes, self.view.lane_panics) = (was.device_changes, was.lane_panics);
+        if self.view.plan.stall_threshold == was.plan.stall_threshold {
+            self.view.thresholds = was.thresholds;
+        }
+        self.off = off;
+    }
+
     fn begin_anew(&mut self) {
         self.view.device_changes += 1;
         self.view.burst = None;
         self.view.per_commit = None;
         self.windows.iter_mut().for_each(Windows::clear);
         self.view.probes.iter_mut().for_each(|p| p.checks.clear());
+    }
+
+    fn summarize(&mut self, now: Tick) {
+        for (series, windows) in self.view.series.iter_mut().zip(&mut self.windows) {
+            windows.expire(now);
+            series.windows = std::array::from_fn(|i| windows.summary(i));
+        }
     }
 
     fn publish(&mut self, now: Tick) -> Arc<TargetView> {
@@ -275,9 +368,7 @@ impl Entry {
         if let Some(published) = &self.published {
             return Arc::clone(published);
         }
-        for (series, windows) in self.view.series.iter_mut().zip(&self.windows) {
-            series.windows = std::array::from_fn(|i| windows.summary(i));
-        }
+        self.summarize(now);
         for (series, ever) in self.view.series.iter_mut().zip(&self.ever) {
             series.ever = ever.as_ref().and_then(since_start);
         }
@@ -296,7 +387,7 @@ fn since_start(all: &Histogram<u32>) -> Option<Ever> {
 }
 
 impl SeriesView {
-    fn new(timed: Timed, phase: Phase) -> Self {
+    pub(super) fn new(timed: Timed, phase: Phase) -> Self {
         Self {
             timed,
             phase,
@@ -317,6 +408,9 @@ impl ProbeView {
             bad: 0,
             failure: None,
             errors: Vec::new(),
+            timeouts: 0,
+            stalled_for: Duration::ZERO,
+            corrected: Buckets::latency(),
             missed: 0,
             skipped: skip_reasons.iter().map(|reason| (*reason, 0)).collect(),
             lateness: Buckets::lateness(),

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Tick;
-use crate::io::{EngineKind, Inflight, Op};
+use crate::io::{EngineKind, Inflight};
 use crate::probe::Probe;
 
 /// A target as configured; known when it is added, fixed for its life.
@@ -22,8 +21,8 @@ pub struct Plan {
     pub sync_apart: bool,
     /// The probes that are on.
     pub probes: Vec<ProbePlan>,
-    /// The age from which an operation makes the target count as down.
-    pub overdue: Duration,
+    /// The age from which an operation counts as stalled, where it is configured.
+    pub stall_threshold: Option<Duration>,
     /// The reasons for which a slot may be skipped, so that their counters begin at 0.
     pub skip_reasons: &'static [&'static str],
     /// Where the target's lanes note what is out.
@@ -31,13 +30,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// An operation of a probe that is out for longer than the threshold. A layout is not one: it may take long.
-    pub fn overdue_op(&self, now: Tick) -> Option<Op> {
-        let late = |op: &&Op| **op != Op::Layout && self.inflight.age(**op, now) > self.overdue;
-        Op::ALL.iter().find(late).copied()
-    }
-
-    /// A plan without probes and labels: overdue after 10 s, a sync apart, the `overwrite` profile.
+    /// A plan without probes and labels: thresholds that are learned, a sync apart, the `overwrite` profile.
     pub fn new(name: impl Into<String>, path: impl Into<String>, inflight: Arc<Inflight>) -> Self {
         Self {
             name: name.into(),
@@ -46,7 +39,7 @@ impl Plan {
             profile: "overwrite".into(),
             sync_apart: true,
             probes: Vec::new(),
-            overdue: Duration::from_secs(10),
+            stall_threshold: None,
             skip_reasons: &[],
             inflight,
         }
@@ -60,6 +53,8 @@ pub struct ProbePlan {
     pub probe: Probe,
     /// From slot to slot.
     pub interval: Duration,
+    /// Operations whose latency a good run brings.
+    pub operations: u32,
 }
 
 /// What a lane found out about a target. Unknown texts are empty.

@@ -3,10 +3,12 @@
 
 mod book;
 mod facts;
+mod stall;
 mod view;
 
 pub use book::{Book, TargetId};
 pub use facts::{DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
+pub use stall::Thresholds;
 pub use view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 
 #[cfg(test)]

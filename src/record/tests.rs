@@ -21,7 +21,7 @@ fn wall(seconds: u64) -> Duration {
 }
 
 fn plan() -> Plan {
-    let on = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds) };
+    let on = |probe, seconds| ProbePlan { probe, interval: Duration::from_secs(seconds), operations: 3 };
     let probes = vec![on(Probe::Commit, 2), on(Probe::Read, 30)];
     Plan {
         probes,
@@ -182,7 +182,7 @@ fn a_state_that_cannot_be_probed_is_down() {
 }
 
 #[test]
-fn an_overdue_operation_is_down_without_anybody_telling_the_book() {
+fn a_stalled_operation_is_down_without_anybody_telling_the_book() {
     let mut one = One::new();
     one.enter(&good(Probe::Commit, 0));
     let view = one.view(0);
@@ -191,7 +191,8 @@ fn an_overdue_operation_is_down_without_anybody_telling_the_book() {
     assert_eq!(view.up(at(16)), Some(false));
     view.inflight().end(Op::Sync);
     view.inflight().begin(Op::Layout, at(5));
-    assert_eq!(view.up(at(100)), Some(true), "a layout may take its time");
+    assert_eq!(view.up(at(65)), Some(true), "a slice of a layout may take its time");
+    assert_eq!(view.up(at(66)), Some(false));
 }
 
 #[test]

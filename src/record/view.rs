@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Facts, Plan};
+use super::stall::Thresholds;
 use crate::clock::Tick;
-use crate::io::Inflight;
+use crate::io::{Inflight, Op};
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
 use crate::schedule::budget::{Kind, Level};
 use crate::stats::{Buckets, Summary};
@@ -82,6 +83,8 @@ pub struct TargetView {
     pub device_changes: u64,
     /// How often a lane of this target panicked.
     pub lane_panics: u64,
+    /// From which age on an operation is stalled.
+    pub thresholds: Thresholds,
 }
 
 /// A burst and when it was.
@@ -136,6 +139,12 @@ pub struct ProbeView {
     pub failure: Option<Arc<Failure>>,
     /// Failures by step and error.
     pub errors: Vec<(Stage, Errno, u64)>,
+    /// Operations that were out for longer than the threshold; counted while they are out.
+    pub timeouts: u64,
+    /// How long operations were out beyond the threshold; counted while they are out.
+    pub stalled_for: Duration,
+    /// All samples as a client would have seen them who does this probe's operations evenly spread and waits for none.
+    pub corrected: Buckets,
     /// Slots that passed unused because the run before was not back.
     pub missed: u64,
     /// Slots not used on purpose, by reason.
@@ -223,12 +232,12 @@ impl TargetView {
         Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
     }
 
-    /// Whether an operation of a probe is out for longer than the target's threshold.
-    pub fn overdue(&self, now: Tick) -> bool {
-        self.plan.overdue_op(now).is_some()
+    /// An operation that is out for longer than its threshold.
+    pub fn stalled(&self, now: Tick) -> Option<Op> {
+        self.thresholds.exceeded(&self.plan.inflight, now)
     }
 
-    /// Whether the last run of each probe was good and nothing is overdue. A probe that is laying out counts as good,
+    /// Whether the last run of each probe was good and nothing is stalled. A probe that is laying out counts as good,
     /// and so do, beside one that had a good run, one that had none yet and one that has no room for its file. A state in which nothing can be probed is down.
     /// `None` before there is anything to judge by.
     pub fn up(&self, now: Tick) -> Option<bool> {
@@ -241,7 +250,7 @@ impl TargetView {
             Some(State::NoSpace) => !results().any(|good| good),
             Some(State::Ready | State::LayingOut) | None => false,
         };
-        if cannot || self.overdue(now) {
+        if cannot || self.stalled(now).is_some() {
             return Some(false);
         }
         let known = self.probes.iter().any(|p| p.last_good().is_some());

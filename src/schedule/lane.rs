@@ -23,7 +23,7 @@ use crate::units::Bytes;
 const STACK: usize = 256 << 10;
 
 /// What is to be probed at a target, as resolved by the config.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// A directory or a block device.
     pub path: PathBuf,
@@ -40,7 +40,7 @@ pub struct Spec {
 }
 
 /// How commits are probed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitSpec {
     /// Whose commits.
     pub profile: Profile,
@@ -51,7 +51,7 @@ pub struct CommitSpec {
 }
 
 /// How reads are probed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadSpec {
     /// How a completion is waited for.
     pub wait: Wait,
@@ -95,6 +95,8 @@ pub enum Job {
     },
     /// Reader: open the block device that the path is.
     OpenDevice,
+    /// Reader: let go of what is open; the probe is off.
+    Close,
     /// Reader: one run of reads.
     Read {
         /// The instant that was drawn.
@@ -131,6 +133,8 @@ pub enum Report {
     },
     /// Reads can begin.
     Opened(Box<OpenedReads>),
+    /// Nothing is open any more.
+    Closed,
     /// A run came back, good or not.
     Ran(Box<Outcome>),
     /// The job failed before there was a run.

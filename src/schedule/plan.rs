@@ -71,7 +71,6 @@ struct Task {
     when: When,
     /// The slot of its instant.
     slot: u64,
-    lease: Duration,
     hold: Option<&'static str>,
     /// Removed; its number is free again as soon as its run is back.
     gone: bool,
@@ -89,7 +88,7 @@ struct Claim {
 pub struct Planner {
     /// Wall-clock time at tick 0: slots are numbered from 1970, so that a restart finds the same ones.
     epoch: Duration,
-    /// How long a device is claimed for one run where a task has no lease of its own; what takes longer forfeits it.
+    /// How long a device is claimed for one run; what takes longer forfeits it.
     lease: Duration,
     /// By task: its next instant.
     due: Vec<Tick>,
@@ -110,8 +109,8 @@ impl Planner {
 
     /// A new task that is not due yet. `seed` makes its instants; it should hold host, target and probe.
     pub fn add(&mut self, lane: LaneId, seed: u64) -> TaskId {
-        let (devices, lease) = (Vec::new(), self.lease);
-        let task = Task { lane, devices, seed, when: When::Never, slot: 0, lease, hold: None, gone: false };
+        let devices = Vec::new();
+        let task = Task { lane, devices, seed, when: When::Never, slot: 0, hold: None, gone: false };
         if let Some(id) = self.free.pop() {
             (self.tasks[id.0], self.due[id.0]) = (task, NEVER);
             return id;
@@ -139,11 +138,9 @@ impl Planner {
         }
     }
 
-    /// How long the task's next runs may hold their devices; what takes longer forfeits them.
-    pub fn set_lease(&mut self, id: TaskId, lease: Duration) {
-        if let Some(task) = self.tasks.get_mut(id.0) {
-            task.lease = lease;
-        }
+    /// What is out of the task has taken too long: its devices are free for others.
+    pub fn forfeit(&mut self, id: TaskId) {
+        self.claims.retain(|claim| claim.task != id);
     }
 
     /// When the task is due from now on. The slot that is going on gets an instant in what is left of it. Setting what is
@@ -174,6 +171,13 @@ impl Planner {
     pub fn hold(&mut self, id: TaskId, reason: Option<&'static str>) {
         if let Some(task) = self.tasks.get_mut(id.0) {
             task.hold = reason;
+        }
+    }
+
+    /// Another length of slot for a task that has slots; its next instant is drawn anew.
+    pub fn set_interval(&mut self, id: TaskId, interval: Duration, now: Tick) {
+        if self.tasks.get(id.0).is_some_and(|task| matches!(task.when, When::Every(_))) {
+            self.set(id, When::Every(interval), now);
         }
     }
 
@@ -226,9 +230,9 @@ impl Planner {
         if self.lane_is_out(id) || self.device_is_taken(id) {
             return false;
         }
+        let until = now + self.lease;
         let task = &mut self.tasks[id.0];
         self.running.push((task.lane, id));
-        let until = now + task.lease;
         self.claims.extend(task.devices.iter().map(|device| Claim { device: *device, task: id, until }));
         self.due[id.0] = match task.when {
             When::Every(interval) => {

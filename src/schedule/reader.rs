@@ -87,6 +87,12 @@ impl Worker for Reader {
             Job::OpenFile { home, head } => self.opened(|lane| lane.open_file(&home, head)),
             Job::OpenDevice => self.opened(Self::open_device),
             Job::Read { planned } => self.read(planned),
+            Job::Close => {
+                self.context.inflight.begin_open_by_reader(clock::now());
+                self.open = None;
+                self.context.inflight.end_open_by_reader();
+                Report::Closed
+            }
             Job::Prepare | Job::Layout(_) | Job::Commit { .. } => Report::Failed(closed()),
         }
     }

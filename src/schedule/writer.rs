@@ -65,7 +65,9 @@ impl Worker for Writer {
             },
             Job::Layout(role) => self.lay(role).unwrap_or_else(Report::Failed),
             Job::Commit { planned } => self.commit(planned),
-            Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. } => Report::Failed(not_here()),
+            Job::OpenFile { .. } | Job::OpenDevice | Job::Close | Job::Read { .. } => {
+                Report::Failed(not_here())
+            }
         }
     }
 }

@@ -87,6 +87,29 @@ impl Buckets {
         self.sum += u128::from(nanos);
     }
 
+    /// Counts a sample and, as `hdrhistogram` does it in its corrected recording, those that a client would have seen who asks `every`
+    /// so many nanoseconds and waited for this one: `nanos − every`, `nanos − 2 × every` and so on, down to `every`. None for `every` = 0.
+    pub fn record_corrected(&mut self, nanos: u64, every: u64) {
+        self.record(nanos);
+        let more = nanos.checked_div(every).map_or(0, |times| times.saturating_sub(1));
+        if more == 0 {
+            return;
+        }
+        // The samples `nanos − k × every` for k = 1 … more; those at or below a bound are the ones from some k on.
+        let mut below = 0;
+        for at in 0..self.counts.len() {
+            let first = match self.bounds.get(at) {
+                Some(bound) => nanos.saturating_sub(*bound).div_ceil(every).max(1),
+                None => 1,
+            };
+            let here = (more + 1).saturating_sub(first);
+            self.counts[at] += here - below;
+            below = here;
+        }
+        let (n, nanos, every) = (u128::from(more), u128::from(nanos), u128::from(every));
+        self.sum += n * nanos - every * (n * (n + 1) / 2);
+    }
+
     /// The bounds in nanoseconds.
     pub fn bounds(&self) -> &'static [u64] {
         self.bounds
@@ -140,6 +163,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_corrected_sample_is_what_recording_one_by_one_gives(nanos in 0u64..20_000_000_000, every in 1_000_000u64..3_000_000_000) {
+            let (mut at_once, mut one_by_one) = (Buckets::latency(), Buckets::latency());
+            at_once.record_corrected(nanos, every);
+            one_by_one.record(nanos);
+            let mut missing = nanos.saturating_sub(every);
+            while missing >= every {
+                one_by_one.record(missing);
+                missing -= every;
+            }
+            prop_assert_eq!(at_once, one_by_one);
+        }
+
         #[test]
         fn counts_like_a_plain_count(samples in proptest::collection::vec(any_latency(), 0..200)) {
             let mut buckets = Buckets::latency();

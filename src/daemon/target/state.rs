@@ -6,11 +6,12 @@ use super::{Desk, Target};
 use crate::clock::Tick;
 use crate::probe::layout::Role;
 use crate::probe::{Probe, State};
+use crate::record::Thresholds;
 
 impl Target {
     /// The state, told to the books, and to the log when it changes.
     pub(in crate::daemon) fn show(&mut self, desk: &mut Desk<'_>) {
-        let Some((state, why)) = self.state(desk.now) else { return };
+        let Some((state, why)) = self.state(&desk.book.thresholds(self.id), desk.now) else { return };
         if self.shown != Some(state) {
             let (name, word) = (self.name.as_str(), state.label());
             match state {
@@ -23,8 +24,8 @@ impl Target {
     }
 
     /// The state and, where it is a bad one, why.
-    fn state(&self, now: Tick) -> Option<(State, Cow<'_, str>)> {
-        if let Some(op) = self.plan.overdue_op(now) {
+    fn state(&self, thresholds: &Thresholds, now: Tick) -> Option<(State, Cow<'_, str>)> {
+        if let Some(op) = thresholds.exceeded(&self.plan.inflight, now) {
             let seconds = self.plan.inflight.age(op, now).as_secs();
             return Some((
                 State::Stalled,

@@ -1,0 +1,180 @@
+//! The registry of lanes. It outlives the plan: when a target is taken away while an operation of it is out, its lane stays here
+//! until that is back, and a target that comes to the same place finds it, instead of a second lane beside a first that is stuck.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Error;
+use super::control::Message;
+use super::inbox::Outbox;
+use crate::io::Inflight;
+use crate::probe::heartbeat::Heartbeat;
+use crate::schedule::{Context, Direction, Job, Lane, LaneId, Report, Spec, TaskId, reader, writer};
+use crate::target::Roots;
+
+/// A target of the control thread. Never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key(pub(super) u64);
+
+/// Where a lane works: the paths as configured. Two names of one directory make two lanes; the lock in the directory keeps them
+/// apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    path: PathBuf,
+    probe_dir: Option<PathBuf>,
+}
+
+impl Place {
+    pub(super) fn of(spec: &Spec) -> Self {
+        Self { path: spec.path.clone(), probe_dir: spec.probe_dir.clone() }
+    }
+}
+
+/// A target's two lanes, by [`Direction`].
+pub(super) type Pair = [LaneId; 2];
+
+struct Seat {
+    lane: Lane,
+    direction: Direction,
+    place: Place,
+    inflight: Arc<Inflight>,
+    owner: Option<Key>,
+    /// What the lane does now.
+    out: Option<TaskId>,
+}
+
+/// All lanes.
+pub(super) struct Seats {
+    seats: BTreeMap<LaneId, Seat>,
+    next: usize,
+    heart: Arc<Heartbeat>,
+    pub(super) roots: Arc<Roots>,
+    messages: Outbox,
+}
+
+impl Seats {
+    pub(super) fn new(heart: &Arc<Heartbeat>, roots: &Arc<Roots>, messages: &Outbox) -> Self {
+        let (heart, roots, messages) = (Arc::clone(heart), Arc::clone(roots), messages.clone());
+        Self { seats: BTreeMap::new(), next: 0, heart, roots, messages }
+    }
+
+    /// Lanes for a target: those that work at its place and belong to nobody, else new ones. What they are to do must be told them
+    /// with their first job.
+    pub(super) fn take(
+        &mut self,
+        owner: Key,
+        spec: &Arc<Spec>,
+        seed: u64,
+    ) -> Result<(Pair, Arc<Inflight>), Error> {
+        let place = Place::of(spec);
+        let free = |direction| {
+            let here = |s: &&Seat| s.owner.is_none() && s.place == place && s.direction == direction;
+            self.seats.iter().find(|(_, seat)| here(seat)).map(|(id, seat)| (*id, Arc::clone(&seat.inflight)))
+        };
+        let found = [free(Direction::Write), free(Direction::Read)];
+        // Lanes of one place have always shared it.
+        let inflight =
+            found.iter().flatten().next().map_or_else(Arc::default, |(_, inflight)| Arc::clone(inflight));
+        let [write, read] = found.map(|found| found.map(|(id, _)| id));
+        let write = self.taken_or_new(write, Direction::Write, owner, spec, &inflight, seed)?;
+        let read = self.taken_or_new(read, Direction::Read, owner, spec, &inflight, seed)?;
+        Ok(([write, read], inflight))
+    }
+
+    fn taken_or_new(
+        &mut self,
+        found: Option<LaneId>,
+        direction: Direction,
+        owner: Key,
+        spec: &Arc<Spec>,
+        inflight: &Arc<Inflight>,
+        seed: u64,
+    ) -> Result<LaneId, Error> {
+        if let Some(id) = found {
+            if let Some(seat) = self.seats.get_mut(&id) {
+                seat.owner = Some(owner);
+            }
+            return Ok(id);
+        }
+        let id = LaneId(self.next);
+        let context = Context {
+            spec: Arc::clone(spec),
+            inflight: Arc::clone(inflight),
+            heart: Arc::clone(&self.heart),
+            roots: Arc::clone(&self.roots),
+            seed,
+        };
+        let report = report_to(id, self.messages.clone());
+        let (what, lane) = match direction {
+            Direction::Write => ("a writing lane", writer::spawn(context, report)),
+            Direction::Read => ("a reading lane", reader::spawn(context, report)),
+        };
+        let lane = lane.map_err(|e| Error::Start(what, e))?;
+        let (place, inflight) = (Place::of(spec), Arc::clone(inflight));
+        self.seats.insert(id, Seat { lane, direction, place, inflight, owner: Some(owner), out: None });
+        self.next += 1;
+        Ok(id)
+    }
+
+    /// The target's lanes belong to nobody from now on.
+    pub(super) fn leave(&mut self, owner: Key) {
+        self.seats.values_mut().filter(|s| s.owner == Some(owner)).for_each(|s| s.owner = None);
+    }
+
+    /// Ends the lanes that belong to nobody and have nothing out.
+    pub(super) fn tidy(&mut self) {
+        self.seats.retain(|_, seat| seat.owner.is_some() || seat.out.is_some());
+    }
+
+    /// Gives a lane a job; `false` when it cannot take one.
+    pub(super) fn give(&mut self, id: LaneId, spec: Option<Arc<Spec>>, job: Job, task: TaskId) -> bool {
+        let Some(seat) = self.seats.get_mut(&id) else { return false };
+        let given = seat.lane.give(spec, job);
+        if given {
+            seat.out = Some(task);
+        }
+        given
+    }
+
+    /// A lane has done its job: whose lane it is now, and which task it was for.
+    pub(super) fn back(&mut self, id: LaneId) -> Option<(Option<Key>, TaskId)> {
+        let seat = self.seats.get_mut(&id)?;
+        let task = seat.out.take()?;
+        let owner = seat.owner;
+        if owner.is_none() {
+            self.seats.remove(&id);
+        }
+        Some((owner, task))
+    }
+
+    /// What the lane does now.
+    pub(super) fn out(&self, id: LaneId) -> Option<TaskId> {
+        self.seats.get(&id)?.out
+    }
+
+    pub(super) fn any_out(&self) -> bool {
+        self.seats.values().any(|seat| seat.out.is_some())
+    }
+
+    /// Lanes that belong to nobody and are still out, if the targets with these keys were taken away and the lanes at these places taken
+    /// again.
+    pub(super) fn stuck_without(&self, removed: &[Key], places: &[Place]) -> usize {
+        let nobodys = |s: &&Seat| s.owner.is_none_or(|owner| removed.contains(&owner));
+        let stuck = |s: &&Seat| s.out.is_some() && !places.contains(&s.place);
+        self.seats.values().filter(nobodys).filter(stuck).count()
+    }
+}
+
+fn report_to(lane: LaneId, messages: Outbox) -> impl Fn(Report) + Send + 'static {
+    move |report| {
+        let good_run = matches!(&report, Report::Ran(outcome) if outcome.result.is_ok());
+        let message = Message::Report { lane, report };
+        if good_run {
+            messages.leave(message);
+        } else {
+            // A control thread that is gone needs no reports.
+            let _ = messages.send(message);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What comes over a target from outside: a config that asks for something else, and operations that do not come back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Desk, Target, Work};
+use crate::config::TargetPlan;
+use crate::daemon::control::{books, spec};
+use crate::daemon::watch::News;
+use crate::io::Op;
+use crate::probe::layout::Role;
+use crate::probe::{Probe, State};
+use crate::schedule::{Direction, Report, When};
+
+impl Target {
+    /// Counts what is out for too long. What is out on these lanes has forfeited its claim on the disk.
+    pub(in crate::daemon) fn watch(&mut self, desk: &mut Desk<'_>) -> Vec<Direction> {
+        let news = self.watch.look(&self.plan.inflight, &desk.book.thresholds(self.id), desk.now);
+        self.count_stalls(&news, desk);
+        let mut forfeited = Vec::new();
+        for op in news.iter().map(|news| news.op) {
+            match op {
+                Op::Read => forfeited.push(Direction::Read),
+                Op::Write | Op::Sync | Op::Layout => forfeited.push(Direction::Write),
+                Op::Open => forfeited.extend([Direction::Read, Direction::Write]),
+            }
+        }
+        forfeited
+    }
+
+    pub(super) fn count_stalls(&self, news: &[News], desk: &mut Desk<'_>) {
+        for News { op, timeouts, beyond } in news {
+            let probe = self.probe_that_does(*op);
+            desk.book.timed_out(self.id, probe, *timeouts);
+            desk.book.stalled_for(self.id, probe, *beyond);
+        }
+    }
+
+    fn probe_that_does(&self, op: Op) -> Probe {
+        let commits = self.plan.probes.iter().any(|p| p.probe == Probe::Commit);
+        match op {
+            Op::Write | Op::Sync => Probe::Commit,
+            Op::Layout if self.to_lay.front() == Some(&Role::Commits) => Probe::Commit,
+            Op::Open if commits => Probe::Commit,
+            Op::Read | Op::Layout | Op::Open => Probe::Read,
+        }
+    }
+
+    /// The config asks for something else at the same place. `busy`: the lanes that are out, by direction.
+    pub(in crate::daemon) fn replan(&mut self, config: &TargetPlan, busy: [bool; 2], desk: &mut Desk<'_>) {
+        let (was, now) = (&self.config.commit, &config.commit);
+        let commits_anew = was
+            .as_ref()
+            .zip(now.as_ref())
+            .is_some_and(|(was, now)| (was.profile, was.method) != (now.profile, now.method));
+        let plan = books(config, &self.plan.inflight);
+        desk.book.replan(self.id, plan.clone(), commits_anew);
+        (self.config, self.plan) = (config.clone(), plan);
+        let spec = spec(config);
+        if spec == *self.spec {
+            self.take_intervals(desk);
+        } else {
+            self.spec = Arc::new(spec);
+            self.begin_anew(busy, desk);
+        }
+        self.shown = None;
+        self.show(desk);
+    }
+
+    fn take_intervals(&mut self, desk: &mut Desk<'_>) {
+        for planned in &self.plan.probes {
+            let held = &mut self.intervals[planned.probe as usize];
+            if held.is_none_or(|interval| interval == planned.interval) {
+                continue;
+            }
+            *held = Some(planned.interval);
+            let task = self.task(super::work_of(planned.probe));
+            desk.planner.set_interval(task, planned.interval, desk.now);
+        }
+    }
+
+    /// Finds and opens everything again, by another spec.
+    fn begin_anew(&mut self, busy: [bool; 2], desk: &mut Desk<'_>) {
+        self.unsaid = [Some(Arc::clone(&self.spec)), Some(Arc::clone(&self.spec))];
+        self.stale = busy;
+        (self.opened, self.home, self.read_head, self.reading) = (None, None, None, None);
+        (self.to_lay, self.laid, self.relaid) = (VecDeque::new(), 0, false);
+        (self.whole, self.parts, self.failures) = (None, [None, None], [0; 3]);
+        (self.lay_after, self.lay_failures) = ([None; 2], [0; 2]);
+        for work in [Work::Layout, Work::Commit, Work::Open, Work::Read] {
+            desk.planner.hold(self.task(work), None);
+            desk.planner.set(self.task(work), When::Never, desk.now);
+        }
+        let asked = |probe| self.plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
+        self.intervals = [asked(Probe::Commit), asked(Probe::Read)];
+        self.begin(desk.planner, desk.now);
+    }
+
+    /// What a job brought that was asked for by another spec: what it cost is counted, nothing is concluded.
+    pub(super) fn came_too_late(&mut self, report: &Report, desk: &mut Desk<'_>) {
+        if let Report::Ran(outcome) = report {
+            desk.book.add_cost(self.id, outcome.probe, &outcome.cost);
+        }
+    }
+
+    /// Told when nothing of the target is in the books any more.
+    pub(in crate::daemon) fn say_goodbye(&self) {
+        let state = self.shown.map_or("not looked at yet", State::label);
+        tracing::info!(name = self.name, state, "target taken away");
+    }
+}
