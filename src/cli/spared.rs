@@ -68,7 +68,7 @@ fn too_small(kind: Kind, on: &[(Toll, Limits)]) -> Option<String> {
     let others =
         if on.len() > 1 { format!(" of the {} targets on this disk", on.len()) } else { String::new() };
     Some(format!(
-        "`budget.{}` is {}, and the intervals{others} need about {} at the disk: {:.0} % of the runs will be skipped; what can be \
+        "`budget.{}` is {}, and the intervals{others} need about {} at the disk: {:.1} % of the runs will be skipped; what can be \
          spent at once lasts {} at the full pace",
         kind.key(),
         amount(limit),
@@ -122,11 +122,11 @@ mod tests {
         let said = said(&plan(", budget: {write_per_day: 96MiB, operations_per_second: 1}"));
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(
-            said[0].starts_with("`budget.write_per_day` is 96MiB a day, and the intervals need about 708"),
+            said[0].starts_with("`budget.write_per_day` is 96MiB a day, and the intervals need about 776"),
             "{said:?}"
         );
         assert!(
-            said[0].contains("87 % of the runs") && said[0].ends_with("lasts 4m40s at the full pace"),
+            said[0].contains("88.1 % of the runs") && said[0].ends_with("lasts 4m12s at the full pace"),
             "{said:?}"
         );
         assert!(said[1].contains("operations_per_second` is 1.0 a second"), "{said:?}");
