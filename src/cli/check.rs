@@ -7,7 +7,7 @@ use crate::config::{Plan, TargetPlan};
 use crate::report::explain::File;
 
 use super::look::{self, Look};
-use super::{BAD_CONFIG, Ending, spared};
+use super::{BAD_CONFIG, Ending, found, spared};
 use crate::expose;
 
 /// Arguments of `check`.
@@ -21,18 +21,32 @@ pub(super) struct Args {
 pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
-            let looks: Vec<Look> = plan.targets.iter().map(look::at).collect();
-            let seen: Vec<_> =
-                plan.targets.iter().zip(&looks).map(|(plan, look)| (plan, look.found())).collect();
-            let spared = spared::warnings(&seen);
-            let said = plan.targets.iter().zip(looks).zip(spared).map(|((plan, look), spared)| {
-                let remarks = remarks(plan, look).into_iter().chain(spared.into_iter().map(Remark::Warning));
-                (plan.name.as_str(), remarks.collect())
-            });
-            verdict(&args.file.display().to_string(), &said.collect::<Vec<_>>())
+            let file = args.file.display().to_string();
+            let mut ending = verdict(&file, &said(&plan.targets));
+            if ending.error.is_none()
+                && let Some(found) = found::found(&plan)
+            {
+                ending.text += &match found {
+                    Ok(found) => on_found(&said(&found.targets)),
+                    Err(why) => format!("warning: discover: {why}\n"),
+                };
+            }
+            ending
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
+}
+
+/// What there is to say of each target.
+fn said(targets: &[TargetPlan]) -> Vec<(&str, Vec<Remark>)> {
+    let looks: Vec<Look> = targets.iter().map(look::at).collect();
+    let seen: Vec<_> = targets.iter().zip(&looks).map(|(plan, look)| (plan, look.found())).collect();
+    let spared = spared::warnings(&seen);
+    let one = |((plan, look), spared): ((&'_ TargetPlan, Look), Vec<String>)| {
+        remarks(plan, look).into_iter().chain(spared.into_iter().map(Remark::Warning)).collect()
+    };
+    let names = targets.iter().map(|plan| plan.name.as_str());
+    names.zip(targets.iter().zip(looks).zip(spared).map(one)).collect()
 }
 
 /// What there is to say of a target.
@@ -73,6 +87,28 @@ fn verdict(file: &str, said: &[(&str, Vec<Remark>)]) -> Ending {
     let targets = if said.len() == 1 { "target" } else { "targets" };
     let _ = writeln!(text, "{file} is good: {} {targets}", said.len());
     Ending::good(text)
+}
+
+/// What was found is here now and not written in the file: nothing about it makes the file bad.
+fn on_found(said: &[(&str, Vec<Remark>)]) -> String {
+    let mut text = String::new();
+    for (name, remarks) in said {
+        for remark in remarks {
+            let (word, message) = match remark {
+                Remark::Error(message) | Remark::Warning(message) => ("warning", message),
+                Remark::Note(message) => ("note", message),
+            };
+            let _ = writeln!(text, "{word}: found `{}`: {message}", name.escape_debug());
+        }
+    }
+    match said.len() {
+        0 => text += "warning: discover: nothing is found now; `explain` says what was left out\n",
+        n => {
+            let names: Vec<_> = said.iter().map(|(name, _)| name.escape_debug().to_string()).collect();
+            let _ = writeln!(text, "discover finds {n} now: {}", names.join(", "));
+        }
+    }
+    text
 }
 
 fn remarks(plan: &TargetPlan, look: Look) -> Vec<Remark> {
@@ -125,6 +161,13 @@ mod tests {
             refused.error.as_deref(),
             Some("f.yml: 1 of 2 targets can never be probed as it is written")
         );
+    }
+
+    #[test]
+    fn what_is_found_makes_no_file_bad() {
+        let text = on_found(&[("/a", vec![Remark::Error("is a database's".to_owned())]), ("/b", Vec::new())]);
+        assert_eq!(text, "warning: found `/a`: is a database's\ndiscover finds 2 now: /a, /b\n");
+        assert!(on_found(&[]).starts_with("warning: discover: nothing is found now"));
     }
 
     #[test]

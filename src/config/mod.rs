@@ -2,6 +2,7 @@
 //! that names file, line, path, and the nearest valid word.
 
 mod budget;
+mod discovered;
 mod error;
 mod plan;
 mod raw;
@@ -13,7 +14,7 @@ mod yaml;
 
 pub use budget::{A_DAY, BudgetPlan, OPERATIONS};
 pub use error::Error;
-pub use plan::{CommitPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
+pub use plan::{CommitPlan, DiscoverPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
 pub use reference::reference;
 
 #[cfg(test)]

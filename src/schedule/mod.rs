@@ -8,6 +8,7 @@ mod plan;
 pub mod reader;
 pub mod share;
 pub mod toll;
+mod totals;
 pub mod writer;
 
 pub use lane::{CommitSpec, Context, Direction, Job, Lane, ReadSpec, Report, Spec};

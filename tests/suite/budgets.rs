@@ -57,8 +57,7 @@ fn a_budget_holds_by_the_kernels_own_counter_and_is_said_once() {
     // What the file system still owed from its making and the layout is not ours to count: one journal's commit.
     assert!(moved <= most + 64.0 * 1024.0, "{moved} bytes in {seconds} s, of {most}");
     assert!(moved >= AT_ONCE * 0.8, "the budget is used: {moved}");
-    let slots = after.slots("tight", "commit");
-    assert!(skipped(&after, "commit") >= slots * 0.7, "{} of {slots}", skipped(&after, "commit"));
+    assert!(skipped(&after, "commit") > skipped(&spent, "commit"), "slots pass, and say why");
     assert_eq!(after.up("tight"), Some(1.0), "a probe that spares the disk is not down");
     let log = daemon.stderr();
     assert_eq!(log.matches("budget is spent").count(), 1, "{log}");
@@ -72,8 +71,8 @@ fn who_asks_for_an_interval_gets_it_without_a_budget() {
     let disk = small_ext4();
     let config = format!("targets:\n{}", crate::watch::target("tight", disk.path(), "100ms", "100ms"));
     let daemon = Daemon::new().config(&config).start();
-    // Reads of 16 MiB a minute would be over 2 GiB a day at once.
-    let seen = seen_when(&daemon, "reads run", |seen| seen.probe("runs", "tight", "read") >= 250.0);
+    // Twenty runs would take a tenth of what the default holds.
+    let seen = seen_when(&daemon, "reads run", |seen| seen.probe("runs", "tight", "read") >= 20.0);
     assert_eq!((skipped(&seen, "read"), skipped(&seen, "commit")), (0.0, 0.0));
-    assert!(remaining(&seen, "read") > 0.9 && remaining(&seen, "operations") > 0.3);
+    assert!(remaining(&seen, "read") > 0.98, "{}", remaining(&seen, "read"));
 }
