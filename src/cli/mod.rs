@@ -10,6 +10,7 @@ mod pause;
 mod probe;
 mod reference;
 mod run;
+mod spared;
 
 pub use reference::reference;
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
+use super::budget::Purse;
 use super::discovery::Sighting;
 use super::inbox::{Inbox, Outbox};
 use super::keep::Keeper;
@@ -29,6 +30,7 @@ use crate::probe::heartbeat::Heartbeat;
 use crate::probe::read::SINGLES;
 use crate::probe::{Method, Probe, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
+use crate::schedule::budget::BUDGET;
 use crate::schedule::{
     CommitSpec, DEVICE_BUSY, Decision, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId, When,
 };
@@ -47,6 +49,7 @@ const LEARN: Duration = Duration::from_secs(60);
 const SKIP_REASONS: &[&str] = &[
     DEVICE_BUSY,
     PAUSED,
+    BUDGET,
     State::LayingOut.label(),
     State::NoSpace.label(),
     State::ReadOnly.label(),
@@ -79,6 +82,7 @@ pub(super) struct Control {
     pub(super) planner: Planner,
     pub(super) book: Book,
     pub(super) keeper: Keeper,
+    pub(super) purse: Purse,
     sampling: Sampling,
     pub(super) targets: BTreeMap<Key, Target>,
     pub(super) next_key: u64,
@@ -114,6 +118,7 @@ impl Control {
             planner: Planner::new(epoch, LEASE),
             book: Book::new(),
             keeper,
+            purse: Purse::default(),
             sampling: Sampling::start(roots)?,
             targets: BTreeMap::new(),
             next_key: 0,
@@ -163,23 +168,33 @@ impl Control {
     fn take_what_is_left(&mut self, inbox: &Inbox) {
         while let Some(message) = inbox.left() {
             if let Message::Report { lane, report } = message
-                && let Some((key, work)) = self.back(lane)
+                && let Some((key, work)) = self.back(lane, &report)
             {
                 self.to_enter.push((key, work, report));
             }
         }
     }
 
-    /// A lane has done its job: for which target, and which it was; `None` when that target was taken away meanwhile.
-    fn back(&mut self, lane: LaneId) -> Option<(Key, Work)> {
+    /// A lane has done its job: for which target, and which it was; `None` when that target was taken away meanwhile. What it has
+    /// cost is charged at once.
+    fn back(&mut self, lane: LaneId, report: &Report) -> Option<(Key, Work)> {
         let (_, task) = self.seats.back(lane)?;
         self.planner.finished(task);
-        self.works.get(&task).copied()
+        let (key, work) = self.works.get(&task).copied()?;
+        self.purse.charge(key, report, clock::now());
+        Some((key, work))
     }
 
     fn enter_all(&mut self) {
         for (key, work, report) in std::mem::take(&mut self.to_enter) {
-            self.with(key, |target, desk| target.report(work, report, desk));
+            self.enter(key, work, report);
+        }
+    }
+
+    fn enter(&mut self, key: Key, work: Work, report: Report) {
+        self.with(key, |target, desk| target.report(work, report, desk));
+        if let Some(target) = self.targets.get(&key) {
+            self.purse.tell(key, target.id, &mut self.book, clock::now());
         }
     }
 
@@ -188,8 +203,8 @@ impl Control {
         match message {
             Message::Wake => {}
             Message::Report { lane, report } => {
-                if let Some((key, work)) = self.back(lane) {
-                    self.with(key, |target, desk| target.report(work, report, desk));
+                if let Some((key, work)) = self.back(lane, &report) {
+                    self.enter(key, work, report);
                 }
             }
             // Whoever asked may be gone; that is no loss.
@@ -256,6 +271,10 @@ impl Control {
     /// Gives a job to its lane; `false` when there is nothing to do now.
     fn start(&mut self, start: Start, now: Tick) -> bool {
         let Some(&(key, work)) = self.works.get(&start.task) else { return false };
+        if !self.purse.may_run(key, work, now) {
+            self.count(start.task, |book, id, probe| book.skipped(id, probe, BUDGET, 1));
+            return false;
+        }
         let Some(target) = self.targets.get_mut(&key) else { return false };
         if let Some(later) =
             (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()

@@ -4,6 +4,7 @@
 //! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
 //! can be told from a daemon that was stopped, and a sampler looks at the machine once a second.
 
+mod budget;
 mod content;
 mod control;
 mod discovery;

@@ -122,6 +122,7 @@ impl Control {
         self.keeper.release(&target, clock::now(), clock::wall());
         self.book.remove_target(target.id);
         self.seats.leave(key);
+        self.purse.remove(key, clock::now());
         target.say_goodbye();
     }
 
@@ -133,6 +134,7 @@ impl Control {
             task.is_some_and(|task| target.tasks.contains(&task))
         };
         let busy = [out(Direction::Write), out(Direction::Read)];
+        self.purse.change(key, config, clock::now());
         self.with(key, |target, desk| target.replan(config, busy, desk));
     }
 
@@ -152,6 +154,7 @@ impl Control {
         let books = super::control::books(config, &inflight);
         let id = self.book.add_target(books.clone());
         let target = Target::new(id, config.clone(), books, lanes, tasks);
+        self.purse.add(key, config);
         target.begin(&mut self.planner, now);
         self.targets.insert(key, target);
         let mut desk = Desk { planner: &mut self.planner, book: &mut self.book, now, wall: clock::wall() };

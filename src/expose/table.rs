@@ -150,6 +150,8 @@ pub(super) static METRICS: &[Metric] = &[
         "Flush requests that one commit causes at the device, measured there."),
     row(gauge("commit_device_bytes", "bytes"), &[], fill::commit_bytes,
         "Bytes that one commit writes at the device, measured there."),
+    row(gauge("budget_remaining_ratio", "ratio"), &["kind"], fill::budget,
+        "What is left in the disk's bucket of this budget, which holds half an hour's share and refills all the time; at 0 runs are skipped."),
     row(counter("lane_panics_total", ""), &[], fill::lane_panics,
         "Panics caught at the edge of one of the target's lanes. Each is a bug of ours."),
     apart(counter("device_operations_total", ""), &["device", "op"], context::operations,

@@ -9,6 +9,7 @@ use super::stall::Thresholds;
 use super::view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 use crate::clock::Tick;
 use crate::probe::{Cost, Failure, Finding, Invalid, Outcome, Phase, Probe, State};
+use crate::schedule::budget::{Kind, Level};
 use crate::stats::{Buckets, Histogram, Windows};
 
 /// A target in the books. Never used again after its removal.
@@ -107,6 +108,12 @@ impl Book {
         if let Some(p) = entry.probe(probe) {
             add(&mut p.cost, cost);
         }
+    }
+
+    /// What is left of the budgets of the target's disks.
+    pub fn set_budget(&mut self, id: TargetId, levels: [Level; Kind::ALL.len()]) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.budget = Some(levels);
     }
 
     /// A failure outside of a run, such as a layout's. It counts as a failed run's would in the errors, and holds until a good run.
@@ -284,6 +291,7 @@ impl Entry {
             probes,
             burst: None,
             per_commit: None,
+            budget: None,
             device_changes: 0,
             files_lost: 0,
             paused: None,

@@ -9,6 +9,7 @@ use crate::clock::Tick;
 use crate::device::View;
 use crate::io::{Inflight, Op};
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
+use crate::schedule::budget::{Kind, Level};
 use crate::stats::{Buckets, Summary};
 use crate::sys::Errno;
 
@@ -79,6 +80,8 @@ pub struct TargetView {
     pub burst: Option<BurstView>,
     /// What a commit costs the device, when that was last measured.
     pub per_commit: Option<PerCommit>,
+    /// What is left of its disks' budgets, in the order of [`Kind::ALL`]; `None` until it is known where it lies.
+    pub budget: Option<[Level; Kind::ALL.len()]>,
     /// How often another disk was found under this name.
     pub device_changes: u64,
     /// How often the probe files that were there before were not there any more.

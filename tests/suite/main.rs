@@ -19,6 +19,7 @@ mod bad_days_memory;
 mod bad_days_paths;
 mod bad_days_read_only;
 mod bad_days_space;
+mod budgets;
 mod cadence;
 mod context;
 mod discovery;
