@@ -73,7 +73,7 @@ pub(super) enum Message {
     /// What was looked for is there, for the plan of this number.
     Discovered(u64, Vec<Sighting>),
     /// Go by this plan from now on.
-    Reload(Plan, oneshot::Sender<Result<Changes, String>>),
+    Reload(Box<Plan>, oneshot::Sender<Result<Changes, String>>),
     /// Start nothing more, and tell when nothing is out.
     Drain(oneshot::Sender<()>),
 }

@@ -70,7 +70,7 @@ impl Reloader {
 fn apply(messages: &Outbox, plan: Plan) -> Result<Changes, String> {
     let (tell, told) = oneshot::channel();
     let gone = || "the daemon is ending".to_owned();
-    messages.send(Message::Reload(plan, tell)).map_err(|_| gone())?;
+    messages.send(Message::Reload(Box::new(plan), tell)).map_err(|_| gone())?;
     told.blocking_recv().map_err(|_| gone())?
 }
 
