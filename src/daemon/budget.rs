@@ -104,13 +104,11 @@ impl Purse {
     }
 
     /// What is to outlive a restart.
-    #[expect(dead_code, reason = "called once there is a place where state is kept")]
     pub(super) fn state(&mut self, now: Tick, wall: Duration) -> State {
         self.budgets.state(now, wall)
     }
 
     /// Takes up what an earlier daemon left; before any target is found.
-    #[expect(dead_code, reason = "called once there is a place where state is kept")]
     pub(super) fn restore(&mut self, state: State, now: Tick, wall: Duration) {
         self.budgets.restore(state, now, wall);
     }

@@ -133,6 +133,9 @@ impl Control {
             draining: false,
             drained: None,
         };
+        if let Some(left) = control.keeper.budgets() {
+            control.purse.restore(left, now, clock::wall());
+        }
         plan.targets.iter().try_for_each(|target| control.add(target))?;
         Ok(control)
     }
@@ -224,7 +227,10 @@ impl Control {
                 let _ = tell.send(self.reload(&plan));
             }
             Message::Discovered(number, found) => self.discovered(number, &found),
-            Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
+            Message::Drain(tell) => {
+                self.keeper.save(&self.targets, &mut self.purse, clock::now(), clock::wall());
+                (self.draining, self.drained) = (true, Some(tell));
+            }
         }
     }
 
@@ -237,7 +243,7 @@ impl Control {
             Command::Pause { length, .. } => target.pause(*length, desk),
             Command::Resume { .. } => target.resume(desk),
         });
-        self.keeper.look(&mut self.targets, clock::now(), clock::wall());
+        self.keeper.look(&mut self.targets, &mut self.purse, clock::now(), clock::wall());
         Ok(())
     }
 
@@ -323,7 +329,7 @@ impl Control {
             }
             self.with(key, Target::show);
         }
-        self.keeper.look(&mut self.targets, now, clock::wall());
+        self.keeper.look(&mut self.targets, &mut self.purse, now, clock::wall());
         self.sampling.exchange(&mut self.book);
     }
 

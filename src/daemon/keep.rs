@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use prometheus::Gauge;
 
+use super::budget::Purse;
 use super::seats::Key;
 use super::target::Target;
 use super::work::Desk;
@@ -14,9 +15,16 @@ use crate::clock::Tick;
 use crate::expose::OwnCounters;
 use crate::http::LONGEST_PAUSE;
 use crate::persist::{self, Handle, State};
+use crate::schedule::budget;
 
 /// From this age on a change that is not on the disk is worth a line in the log.
 const STUCK: Duration = Duration::from_secs(60);
+
+/// How often what is left of the budgets is kept where nothing else changes: as much may be spent twice after a power cut.
+const BUDGETS_EVERY: Duration = Duration::from_secs(300);
+
+/// The key of the latency probes' budgets.
+const DISKS: &str = "disks";
 
 /// Has the state kept.
 pub(super) struct Keeper {
@@ -24,8 +32,8 @@ pub(super) struct Keeper {
     /// What was kept before the start, until the targets have taken it. A pause of one that the config does not name now is kept
     /// until it ends.
     before: State,
-    /// The budgets as they were last told; whoever keeps none loses none.
-    budgets: BTreeMap<String, serde_json::Value>,
+    /// When what is left of the budgets was last handed over.
+    budgets_kept: Tick,
     unsaved: Gauge,
     said: bool,
 }
@@ -46,8 +54,13 @@ impl Keeper {
                 (State::default(), Handle::nowhere())
             }
         };
-        let budgets = before.budgets.clone();
-        Self { handle, before, budgets, unsaved: own.state_unsaved.clone(), said: false }
+        let (budgets_kept, unsaved) = (Tick::default(), own.state_unsaved.clone());
+        Self { handle, before, budgets_kept, unsaved, said: false }
+    }
+
+    /// What was left of the budgets; none where that is not known, or in words that we do not know.
+    pub(super) fn budgets(&self) -> Option<budget::State> {
+        serde_json::from_value(self.before.budgets.get(DISKS)?.clone()).ok()
     }
 
     /// The way to the thread that writes.
@@ -77,10 +90,16 @@ impl Keeper {
     }
 
     /// Hands over what changed since the last look.
-    pub(super) fn look(&mut self, targets: &mut BTreeMap<Key, Target>, now: Tick, wall: Duration) {
+    pub(super) fn look(
+        &mut self,
+        targets: &mut BTreeMap<Key, Target>,
+        purse: &mut Purse,
+        now: Tick,
+        wall: Duration,
+    ) {
         let changed = targets.values_mut().fold(false, |changed, target| target.take_to_keep() | changed);
-        if changed {
-            self.handle.save(self.state(targets, now, wall), now);
+        if changed || now.since(self.budgets_kept) >= BUDGETS_EVERY {
+            self.save(targets, purse, now, wall);
         }
         let age = self.handle.unsaved(now);
         self.unsaved.set(age.as_secs_f64());
@@ -94,7 +113,27 @@ impl Keeper {
         self.said = age >= STUCK;
     }
 
-    fn state(&self, targets: &BTreeMap<Key, Target>, now: Tick, wall: Duration) -> State {
+    /// Hands everything over as it is.
+    pub(super) fn save(
+        &mut self,
+        targets: &BTreeMap<Key, Target>,
+        purse: &mut Purse,
+        now: Tick,
+        wall: Duration,
+    ) {
+        self.budgets_kept = now;
+        let left = serde_json::to_value(purse.state(now, wall)).ok();
+        let budgets = left.map(|left| (DISKS.to_owned(), left)).into_iter().collect();
+        self.handle.save(self.state(targets, budgets, now, wall), now);
+    }
+
+    fn state(
+        &self,
+        targets: &BTreeMap<Key, Target>,
+        budgets: BTreeMap<String, serde_json::Value>,
+        now: Tick,
+        wall: Duration,
+    ) -> State {
         let until = |left: Duration| (wall + left).as_secs();
         State {
             pauses: targets
@@ -102,7 +141,7 @@ impl Keeper {
                 .filter_map(|target| Some((target.name.clone(), until(target.pause_left(now)?))))
                 .chain(self.before.pauses.clone().into_iter().filter(|(_, until)| *until > wall.as_secs()))
                 .collect(),
-            budgets: self.budgets.clone(),
+            budgets,
             targets: targets
                 .values()
                 .filter_map(|target| Some((target.name.clone(), target.known()?)))

@@ -242,7 +242,7 @@ fn the_client_speaks_with_the_server() {
     let server = Server::start(Config::default(), Shown::default());
     let url: Url = format!("http://{}", server.address).parse().unwrap();
     let pause = |target: &str| {
-        ask(&url, &Command::Pause { target: target.to_owned(), length: Duration::from_millis(5400_500) })
+        ask(&url, &Command::Pause { target: target.to_owned(), length: Duration::from_millis(5_400_500) })
     };
     assert_eq!(pause("pg data \"ä\""), Ok(()));
     let error = pause("c&for=1s").unwrap_err();

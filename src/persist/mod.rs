@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub struct State {
     /// When each paused target goes on, by the target's name, in seconds since 1970.
     pub pauses: BTreeMap<String, u64>,
-    /// What is left of each device's budget, by the device's identity, in the words of whoever keeps the budget.
+    /// What is left of the budgets, in the words of whoever keeps them: `disks`, those of the latency probes.
     pub budgets: BTreeMap<String, serde_json::Value>,
     /// The probe files of each target, by the target's name.
     pub targets: BTreeMap<String, Known>,

@@ -1,3 +1,7 @@
+//! The store on real directories: good, damaged, full of others, in the way.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes and damages files of its own")]
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use crate::lab::{Daemon, Need, lacks};
 use crate::watch::{Seen, seen_when, small_ext4};
+use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 const MIB: f64 = 1_048_576.0;
@@ -61,6 +62,33 @@ fn a_budget_holds_by_the_kernels_own_counter_and_is_said_once() {
     assert_eq!(after.up("tight"), Some(1.0), "a probe that spares the disk is not down");
     let log = daemon.stderr();
     assert_eq!(log.matches("budget is spent").count(), 1, "{log}");
+}
+
+/// What was spent stays spent: a daemon that is started again and again must not write more than one that runs.
+#[test]
+fn a_restart_does_not_fill_the_budget() {
+    if lacks(&[Need::Root, Need::Tool("losetup"), Need::Tool("mkfs.ext4")]) {
+        return;
+    }
+    let disk = small_ext4();
+    let config = format!(
+        "targets:\n  - name: tight\n    path: {}\n    commit: {{interval: 100ms, file_size: 4MiB}}\n    read: {{enabled: false}}\n    \
+         budget: {{write_per_day: {}MiB}}\n",
+        disk.path().display(),
+        A_DAY / MIB,
+    );
+    let mut first = Daemon::new().config(&config).start();
+    seen_when(&first, "the budget is spent", |seen| skipped(seen, "commit") >= 1.0);
+    first.signal(Signal::TERM);
+    first.ended_within(Duration::from_secs(30)).expect("it ends");
+    let state = first.directory().join("state");
+    let second = Daemon::new().config(&config).with(|command| {
+        command.env("STATE_DIRECTORY", &state);
+    });
+    let second = second.start();
+    let seen = seen_when(&second, "slots are skipped again", |seen| skipped(seen, "commit") >= 5.0);
+    let runs = seen.probe("runs", "tight", "commit");
+    assert!(runs <= 8.0, "{runs} runs after the restart, of the 40 and more that a full bucket gives");
 }
 
 #[test]
