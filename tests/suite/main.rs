@@ -31,6 +31,7 @@ mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
 mod logging;
+mod network;
 mod once;
 mod postgres_latency;
 mod profiles;
