@@ -34,6 +34,7 @@ mod lab_fuse;
 mod lab_servers;
 mod lab_witnesses;
 mod logging;
+mod network;
 mod once;
 mod pauses;
 mod postgres_latency;
