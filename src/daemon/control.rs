@@ -21,7 +21,7 @@ use crate::io::Inflight;
 use crate::probe::commit::COMMITS;
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::read::SINGLES;
-use crate::probe::{Method, Probe, State};
+use crate::probe::{Method, Probe, Spent, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
 use crate::schedule::{
     CommitSpec, DEVICE_BUSY, Decision, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId, When,
@@ -51,7 +51,7 @@ const SKIP_REASONS: &[&str] = &[
 /// Something for the control thread.
 pub(super) enum Message {
     /// A lane has finished a job.
-    Report { lane: LaneId, report: Report },
+    Report { lane: LaneId, report: Report, spent: Spent },
     /// Something was left for an impatient control thread.
     Wake,
     /// Somebody wants to see everything.
@@ -73,7 +73,7 @@ pub(super) struct Control {
     pub(super) seats: Seats,
     /// Good runs that are to be entered, in the order in which they came. All at once, once a second, costs a third of what they
     /// cost one by one on a CPU whose caches have lost us.
-    to_enter: Vec<(Key, Work, Report)>,
+    to_enter: Vec<(Key, Work, Report, Spent)>,
     /// When all ages were last looked at, and the thresholds learned.
     looked: Tick,
     learned: Tick,
@@ -143,10 +143,10 @@ impl Control {
     /// Good runs free their lane and disk at once; the books can wait.
     fn take_what_is_left(&mut self, inbox: &Inbox) {
         while let Some(message) = inbox.left() {
-            if let Message::Report { lane, report } = message
+            if let Message::Report { lane, report, spent } = message
                 && let Some((key, work)) = self.back(lane)
             {
-                self.to_enter.push((key, work, report));
+                self.to_enter.push((key, work, report, spent));
             }
         }
     }
@@ -159,8 +159,8 @@ impl Control {
     }
 
     fn enter_all(&mut self) {
-        for (key, work, report) in std::mem::take(&mut self.to_enter) {
-            self.with(key, |target, desk| target.report(work, report, desk));
+        for (key, work, report, spent) in std::mem::take(&mut self.to_enter) {
+            self.with(key, |target, desk| target.report(work, report, &spent, desk));
         }
     }
 
@@ -168,9 +168,9 @@ impl Control {
         self.enter_all();
         match message {
             Message::Wake => {}
-            Message::Report { lane, report } => {
+            Message::Report { lane, report, spent } => {
                 if let Some((key, work)) = self.back(lane) {
-                    self.with(key, |target, desk| target.report(work, report, desk));
+                    self.with(key, |target, desk| target.report(work, report, &spent, desk));
                 }
             }
             // Whoever asked may be gone; that is no loss.

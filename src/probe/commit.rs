@@ -53,6 +53,7 @@ impl CommitProbe {
         method: Option<Method>,
         commits: usize,
         random: fastrand::Rng,
+        cost: &mut Cost,
     ) -> Result<Self, Trouble> {
         let durability = match method.unwrap_or(row.method) {
             Method::Fdatasync => Durability::Fdatasync,
@@ -68,7 +69,7 @@ impl CommitProbe {
             .map(|_| Ok(Record { bytes: Buffer::new(room as usize)?, offset: 0, done: None, waited: None }))
             .collect::<Result<Vec<_>, Errno>>()
             .map_err(fail)?;
-        head.confirm(&file, &home.path().join(Role::Commits.file_name()))?;
+        head.confirm(&file, &home.path().join(Role::Commits.file_name()), cost)?;
         let size = sys::page_size();
         let partial = direct == Direct::No && row.partial_pages(u32::try_from(size).unwrap_or(u32::MAX));
         let page = partial.then(|| Buffer::new(size)).transpose().map_err(fail)?;
@@ -238,9 +239,7 @@ fn fetch(file: &File, page: &mut Buffer, at: u64, inflight: &Inflight, cost: &mu
     if sys::read_without_waiting(file.fd(), &mut page[..1], at) == Ok(1) {
         return Ok(());
     }
-    cost.reads += 1;
-    let read = io::fetch(file, page, at, inflight)?;
-    cost.read_bytes += read as u64;
+    let read = cost.read(io::fetch(file, page, at, inflight))?;
     // The file has shrunk: the commit would make it grow.
     if read == 0 { Err(Errno::ENODATA) } else { Ok(()) }
 }

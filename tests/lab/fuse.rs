@@ -3,6 +3,7 @@
 //! Every open is answered with direct I/O, so each read and write of a client arrives here, and nothing is cached.
 
 mod serve;
+mod tally;
 mod tree;
 
 use super::command::try_run;
@@ -13,6 +14,8 @@ use serve::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tally::Tally;
+pub use tally::Touched;
 use tree::Tree;
 
 /// A mounted disk with live controls; released, unmounted and removed when dropped.
@@ -21,6 +24,7 @@ pub struct FuseDisk {
     path: PathBuf,
     backing: PathBuf,
     rules: Arc<Rules>,
+    tally: Arc<Tally>,
     session: Option<fuser::BackgroundSession>,
     scratch: Scratch,
 }
@@ -30,8 +34,8 @@ impl FuseDisk {
     pub fn new() -> Self {
         let scratch = Scratch::new();
         let (path, backing) = (scratch.dir("mnt"), scratch.dir("backing"));
-        let rules = Arc::new(Rules::default());
-        let disk = Disk::new(Tree::new(&backing), Arc::clone(&rules));
+        let (rules, tally) = (Arc::new(Rules::default()), Arc::<Tally>::default());
+        let disk = Disk::new(Tree::new(&backing), Arc::clone(&rules), Arc::clone(&tally));
         let mut config = fuser::Config::default();
         config.mount_options = vec![
             fuser::MountOption::FSName(scratch.name().to_owned()),
@@ -40,7 +44,7 @@ impl FuseDisk {
         config.acl = fuser::SessionACL::All;
         config.n_threads = Some(2);
         let session = fuser::spawn_mount(disk, &path, &config).expect("a FUSE mount");
-        Self { path, backing, rules, session: Some(session), scratch }
+        Self { path, backing, rules, tally, session: Some(session), scratch }
     }
 
     /// Where it is mounted.
@@ -87,6 +91,11 @@ impl FuseDisk {
     #[must_use]
     pub fn hang(&self, ops: &[Op]) -> Hang {
         self.rules.hang(ops)
+    }
+
+    /// Everything that was answered on the data of files since the mount, by file and kind.
+    pub fn touched(&self) -> Touched {
+        Touched::new(self.tally.all(), &self.backing)
     }
 
     /// What arrived of this kind since the mount.

@@ -35,6 +35,7 @@ mod postgres_latency;
 mod profiles;
 mod reload;
 mod safety;
+mod soak;
 mod stalls;
 mod starvation;
 mod targets;
