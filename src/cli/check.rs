@@ -7,7 +7,7 @@ use crate::config::{Plan, TargetPlan};
 use crate::report::explain::File;
 
 use super::look::{self, Look};
-use super::{BAD_CONFIG, Ending};
+use super::{BAD_CONFIG, Ending, found};
 use crate::expose;
 
 /// Arguments of `check`.
@@ -21,9 +21,22 @@ pub(super) struct Args {
 pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
-            let said =
-                plan.targets.iter().map(|target| (target.name.as_str(), remarks(target, look::at(target))));
-            verdict(&args.file.display().to_string(), &said.collect::<Vec<_>>())
+            let file = args.file.display().to_string();
+            let said = |target| remarks(target, look::at(target));
+            let named: Vec<_> =
+                plan.targets.iter().map(|target| (target.name.as_str(), said(target))).collect();
+            let mut ending = verdict(&file, &named);
+            if ending.error.is_none()
+                && let Some(found) = found::found(&plan)
+            {
+                ending.text += &match found {
+                    Ok(found) => on_found(
+                        &found.targets.iter().map(|t| (t.name.as_str(), said(t))).collect::<Vec<_>>(),
+                    ),
+                    Err(why) => format!("warning: discover: {why}\n"),
+                };
+            }
+            ending
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
@@ -67,6 +80,28 @@ fn verdict(file: &str, said: &[(&str, Vec<Remark>)]) -> Ending {
     let targets = if said.len() == 1 { "target" } else { "targets" };
     let _ = writeln!(text, "{file} is good: {} {targets}", said.len());
     Ending::good(text)
+}
+
+/// What was found is here now and not written in the file: nothing about it makes the file bad.
+fn on_found(said: &[(&str, Vec<Remark>)]) -> String {
+    let mut text = String::new();
+    for (name, remarks) in said {
+        for remark in remarks {
+            let (word, message) = match remark {
+                Remark::Error(message) | Remark::Warning(message) => ("warning", message),
+                Remark::Note(message) => ("note", message),
+            };
+            let _ = writeln!(text, "{word}: found `{}`: {message}", name.escape_debug());
+        }
+    }
+    match said.len() {
+        0 => text += "warning: discover: nothing is found now; `explain` says what was left out\n",
+        n => {
+            let names: Vec<_> = said.iter().map(|(name, _)| name.escape_debug().to_string()).collect();
+            let _ = writeln!(text, "discover finds {n} now: {}", names.join(", "));
+        }
+    }
+    text
 }
 
 fn remarks(plan: &TargetPlan, look: Look) -> Vec<Remark> {
@@ -119,6 +154,13 @@ mod tests {
             refused.error.as_deref(),
             Some("f.yml: 1 of 2 targets can never be probed as it is written")
         );
+    }
+
+    #[test]
+    fn what_is_found_makes_no_file_bad() {
+        let text = on_found(&[("/a", vec![Remark::Error("is a database's".to_owned())]), ("/b", Vec::new())]);
+        assert_eq!(text, "warning: found `/a`: is a database's\ndiscover finds 2 now: /a, /b\n");
+        assert!(on_found(&[]).starts_with("warning: discover: nothing is found now"));
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use crate::config::{Plan, TargetPlan};
 use crate::probe::home;
+use crate::report::discovered::discovered;
 use crate::report::explain::{Commit, File, Place, Read, Target, explain};
 
-use super::Ending;
 use super::look::{self, Files, Look};
+use super::{Ending, found};
 use crate::{daemon, expose};
 
 /// Arguments of `explain`.
@@ -21,9 +22,19 @@ pub(super) struct Args {
 pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
-            let targets: Vec<_> =
-                plan.targets.iter().map(|target| explained(target, look::at(target))).collect();
-            Ending::good(explain(&targets))
+            let all = |targets: &[TargetPlan]| {
+                targets.iter().map(|t| explained(t, look::at(t))).collect::<Vec<_>>()
+            };
+            let mut targets = all(&plan.targets);
+            let found = match found::found(&plan) {
+                None => String::new(),
+                Some(Ok(found)) => {
+                    targets.extend(all(&found.targets));
+                    discovered(found.targets.len(), &found.left_out)
+                }
+                Some(Err(why)) => format!("discover finds nothing: {why}\n"),
+            };
+            Ending::good(explain(&targets) + &found)
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
@@ -44,8 +55,8 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
         Look::Files(target, place) => {
             let files = look::files(plan, &place);
             let directory = place.dir.join(home::NAME).display().to_string();
-            let disk = look::disk(&target);
-            (Place::Files { disk, directory, moved: place.note, free: files.free }, files)
+            let (disk, limits) = (look::disk(&target), look::limits(&target));
+            (Place::Files { disk, directory, moved: place.note, free: files.free, limits }, files)
         }
         Look::Device(target) => (Place::Device { disk: look::disk(&target) }, wished),
         Look::Down(why) => (Place::Down(why), wished),

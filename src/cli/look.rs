@@ -97,6 +97,21 @@ pub(super) fn disk(target: &Target) -> String {
     }
 }
 
+/// What the numbers mean where the disk is not this machine's, in a sentence; `None` where they mean what they mean elsewhere.
+pub(super) fn limits(target: &Target) -> Option<String> {
+    let kind = target.file_system()?;
+    let whose = match kind {
+        _ if target::is_network(kind) => "this machine's, the network's and the server's together",
+        _ if kind.starts_with("fuse") && target.leaves.is_empty() => {
+            "those of the program that answers for it, and of all behind it"
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "{kind}: the times are {whose}; no device counter tells here whether a sync reached a disk (`unflushed` is unknown); docs/network.md"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;

@@ -3,6 +3,7 @@
 mod check;
 mod clean;
 mod explain;
+mod found;
 mod log;
 mod look;
 mod probe;

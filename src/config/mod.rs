@@ -1,6 +1,7 @@
 //! The config file: strict YAML in, a [`Plan`] out, before anything is opened. Whatever is wrong becomes one message
 //! that names file, line, path, and the nearest valid word.
 
+mod discovered;
 mod error;
 mod plan;
 mod raw;
@@ -11,7 +12,7 @@ mod word;
 mod yaml;
 
 pub use error::Error;
-pub use plan::{CommitPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
+pub use plan::{CommitPlan, DiscoverPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
 pub use reference::reference;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::io::{Wait, Wish};
 use crate::probe::{Method, Profile};
+use crate::target::Wishes;
 use crate::units::{Bytes, Span};
 
 use super::raw::{RawCommit, RawRead};
@@ -15,8 +16,19 @@ use super::{Error, resolve, yaml};
 /// All that the daemon was asked to probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// At least one; names are unique.
+    /// Those that have a name; names are unique. Empty only beside `discover`.
     pub targets: Vec<TargetPlan>,
+    /// Those that are to be found.
+    pub discover: Option<DiscoverPlan>,
+}
+
+/// What is to be found, and how it is probed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoverPlan {
+    /// What is looked for.
+    pub wishes: Wishes,
+    /// A target like this one is made of each disk; its name and path stand for nothing.
+    pub like: TargetPlan,
 }
 
 /// One directory or block device.
@@ -86,7 +98,7 @@ impl Plan {
 
     /// Without a config file: one target named `default`, at the directory that [`state_directory`] names.
     pub fn default_for_state_dir(dir: PathBuf) -> Self {
-        Self { targets: vec![TargetPlan::at("default", dir)] }
+        Self { targets: vec![TargetPlan::at("default", dir)], discover: None }
     }
 }
 

@@ -3,21 +3,83 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::probe::{Method, Profile};
 use crate::units::{Bytes, Span};
 
 use super::section::Section;
-use super::word;
+use super::word::{self, Listed};
 use crate::io::{Wait, Wish};
+use crate::target::{FileSystem, Unusual};
 
-/// At the top there is one key.
+/// What is probed is named, or found, or both.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
-    /// What to probe: 1 to 256 targets.
+    /// What to probe, by name: up to 256 targets. May be left out beside `discover`.
+    #[serde(default)]
     pub(super) targets: Vec<Section<RawTarget>>,
+    /// What to probe, as it comes and goes: the disks of this machine that no target of `targets` is on.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub(super) discover: Option<Section<RawDiscover>>,
+}
+
+/// A key without a value is there too, with all its defaults.
+fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Section<RawDiscover>>, D::Error> {
+    Option::deserialize(from).map(|section| Some(section.unwrap_or_default()))
+}
+
+/// Disks are found by the kind of their file system and by what the kernel says of their devices, within 30 s of their mount.
+/// Each becomes a target named after its mount point (or its device), and is one until it is unmounted; of several mounts of
+/// one file system, one is probed. With everything together there are never more than 256 targets.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawDiscover {
+    /// Mounted file systems of these kinds, unless they are read-only. `[]`: none.
+    pub(super) file_systems: Vec<Listed<FileSystem>>,
+    /// Whole block devices too that are neither mounted nor swap space nor part of another device; they are only read.
+    pub(super) block_devices: bool,
+    /// Kinds of disk that are never picked unless they stand here. `network` has network file systems (nfs, cifs, ceph) and
+    /// devices of nbd, rbd and aoe picked.
+    pub(super) include: Vec<Listed<Unusual>>,
+    /// As in `targets`, for every disk that is found.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) labels: BTreeMap<String, String>,
+    /// As in `targets`.
+    #[serde(serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
+    #[schemars(schema_with = "word::schema::<Wish>")]
+    pub(super) engine: Wish,
+    /// As in `targets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) commit: Option<Section<RawCommit>>,
+    /// As in `targets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) read: Option<Section<RawRead>>,
+    /// As in `targets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "size")]
+    pub(super) reserve: Option<Bytes>,
+    /// As in `targets`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time")]
+    pub(super) stall_threshold: Option<Span>,
+}
+
+impl Default for RawDiscover {
+    fn default() -> Self {
+        Self {
+            file_systems: FileSystem::USUAL.iter().copied().map(Listed).collect(),
+            block_devices: false,
+            include: Vec::new(),
+            labels: BTreeMap::new(),
+            engine: Wish::default(),
+            commit: None,
+            read: None,
+            reserve: None,
+            stall_threshold: None,
+        }
+    }
 }
 
 /// One disk, named by a directory on it or by its block device.

@@ -44,11 +44,17 @@ fn section(page: &mut String, at: &str, schema: &Value) {
             Value::Null => "–".to_owned(),
             Value::String(text) => format!("`{text}`"),
             Value::Object(_) => "none".to_owned(),
+            Value::Array(all) if all.is_empty() => "none".to_owned(),
+            Value::Array(all) => {
+                let words: Vec<_> = all.iter().filter_map(Value::as_str).collect();
+                format!("`[{}]`", words.join(", "))
+            }
             other => format!("`{other}`"),
         };
         let _ = writeln!(page, "| `{key}` | {} | {default} | {} |", kind(value), flowed(value));
     }
-    for (key, value) in keys {
+    // What is said to be as elsewhere stands there.
+    for (key, value) in keys.iter().filter(|(_, value)| !flowed(value).starts_with("As in `targets`")) {
         let below = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
         section(page, &format!("{below}[]"), &value["items"]);
         section(page, &below, mapping(value));
@@ -78,6 +84,9 @@ fn kind(schema: &Value) -> String {
     match name {
         Some("string") => "text",
         Some("boolean") => "`true` \\| `false`",
+        Some("array") if schema["items"]["enum"].is_array() => {
+            return format!("list of {}", kind(&schema["items"]));
+        }
         Some("array") => "list",
         Some("object") if schema["properties"].is_object() => "mapping",
         Some("object") => "mapping of text to text",

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::probe::{Method, Profile};
+use crate::target::{Unusual, Wishes};
 use crate::units::{Bytes, Span};
 
-use super::raw::{RawCommit, RawConfig, RawRead, RawTarget};
+use super::raw::{RawCommit, RawConfig, RawDiscover, RawRead, RawTarget};
 use super::section::Section;
 use super::yaml::Place;
-use super::{CommitPlan, Plan, ReadPlan, TargetPlan};
+use super::{CommitPlan, DiscoverPlan, Plan, ReadPlan, TargetPlan};
 
-const MOST_TARGETS: usize = 256;
-const LONGEST_NAME: usize = 200;
+pub(super) const MOST_TARGETS: usize = 256;
+pub(super) const LONGEST_NAME: usize = 200;
 const MOST_LABELS: usize = 8;
 const LONGEST_VALUE: usize = 1024;
 const LONGEST_PATH: usize = 4095;
@@ -37,7 +38,9 @@ fn fault<T>(at: Place, message: impl Into<String>) -> Result<T, Fault> {
 pub(super) fn plan(raw: RawConfig, reserved: &[&str]) -> Result<Plan, Fault> {
     let at = Place::default().key("targets");
     match raw.targets.len() {
-        0 => return fault(at, "names no target; write at least one, with `name` and `path`"),
+        0 if raw.discover.is_none() => {
+            return fault(at, "names no target; write at least one, with `name` and `path`, or `discover:`");
+        }
         n if n > MOST_TARGETS => {
             return fault(at, format!("names {n} targets; at most {MOST_TARGETS} are probed"));
         }
@@ -50,7 +53,43 @@ pub(super) fn plan(raw: RawConfig, reserved: &[&str]) -> Result<Plan, Fault> {
         unlike_others(&target, &targets, &here)?;
         targets.push(target);
     }
-    Ok(Plan { targets })
+    let here = Place::default().key("discover");
+    let discover = raw.discover.map(|Section(raw)| discover(raw, &here, reserved)).transpose()?;
+    Ok(Plan { targets, discover })
+}
+
+fn discover(raw: RawDiscover, at: &Place, reserved: &[&str]) -> Result<DiscoverPlan, Fault> {
+    let wishes = Wishes {
+        file_systems: raw.file_systems.iter().map(|word| word.0).collect(),
+        block_devices: raw.block_devices,
+        include: raw.include.iter().map(|word| word.0).collect(),
+    };
+    let like = RawTarget {
+        name: "discovered".to_owned(),
+        path: "/".to_owned(),
+        labels: raw.labels,
+        probe_dir: None,
+        engine: raw.engine,
+        commit: raw.commit,
+        read: raw.read,
+        reserve: raw.reserve,
+        stall_threshold: raw.stall_threshold,
+    };
+    let like = target(like, at, reserved)?;
+    if wishes.file_systems.is_empty() && !wishes.block_devices && !wishes.include.contains(&Unusual::Network)
+    {
+        return fault(
+            at.clone(),
+            "looks for nothing; name kinds in `file_systems`, or write `block_devices: true`",
+        );
+    }
+    if wishes.block_devices && like.read.is_none() {
+        return fault(
+            at.key("block_devices"),
+            "asks for block devices, which are only ever read, and `read` is off",
+        );
+    }
+    Ok(DiscoverPlan { wishes, like })
 }
 
 fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, Fault> {
@@ -73,10 +112,7 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
     check_commit(&raw_commit, &at.key("commit"))?;
     check_read(&raw_read, &at.key("read"))?;
     if !raw_commit.enabled && !raw_read.enabled {
-        return fault(
-            at.clone(),
-            "has both `commit` and `read` off, so nothing is probed; take the target out",
-        );
+        return fault(at.clone(), "has both `commit` and `read` off, so nothing is probed; take it out");
     }
     Ok(TargetPlan {
         name: raw.name,

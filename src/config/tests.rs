@@ -15,7 +15,7 @@ fn parse(text: &str) -> Result<Plan, String> {
 #[test]
 fn what_is_left_out_has_its_default() {
     let plan = parse("targets: [{name: a, path: /srv/a}]").unwrap();
-    assert_eq!(plan, Plan { targets: vec![TargetPlan::at("a", PathBuf::from("/srv/a"))] });
+    assert_eq!(plan, Plan { targets: vec![TargetPlan::at("a", PathBuf::from("/srv/a"))], discover: None });
     let target = &plan.targets[0];
     let commit = target.commit.as_ref().unwrap();
     assert_eq!((commit.profile, commit.method), (Profile::Overwrite, Method::Fdatasync));

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serializer};
-
-use crate::probe::{Method, Profile};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::io::{Wait, Wish};
+use crate::probe::{Method, Profile};
+use crate::target::{FileSystem, Unusual};
 
 /// A value that stands in the config as one of a few words.
 pub(super) trait Word: Copy + 'static {
@@ -31,7 +31,37 @@ macro_rules! words {
     )*};
 }
 
-words!(Profile, Method, Wish, Wait);
+words!(Profile, Method, Wish, Wait, FileSystem, Unusual);
+
+/// A word in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed<T>(pub(super) T);
+
+impl<T: Word> Serialize for Listed<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        serialize(&self.0, to)
+    }
+}
+
+impl<'de, T: Word> Deserialize<'de> for Listed<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        deserialize(from).map(Self)
+    }
+}
+
+impl<T: Word> JsonSchema for Listed<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        std::any::type_name::<T>().into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        schema::<T>(generator)
+    }
+}
 
 /// For `#[serde(serialize_with)]`.
 pub(super) fn serialize<T: Word, S: Serializer>(word: &T, to: S) -> Result<S::Ok, S::Error> {

@@ -91,7 +91,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<RawConfig, Error> {
     }
     let value: Value = serde_yaml::from_str(text).map_err(|error| syntax(file, text, &error))?;
     if value.is_null() {
-        return whole("is empty; it must name at least one target under `targets:`");
+        return whole("is empty; it must name at least one target under `targets:`, or have `discover:`");
     }
     serde_path_to_error::deserialize(value).map(|Section(raw)| raw).map_err(|error| {
         let mut at = place(error.path());

@@ -10,13 +10,17 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
+use super::discovery::Sighting;
 use super::inbox::{Inbox, Outbox};
 use super::reload::Changes;
+use super::sampler::Sampling;
 use super::seats::{Key, Seats};
 use super::target::Target;
+use super::wanted::Wanted;
 use super::work::{Desk, Work};
 use crate::clock::{self, Tick};
 use crate::config::{Plan, TargetPlan};
+use crate::expose::OwnCounters;
 use crate::io::Inflight;
 use crate::probe::commit::COMMITS;
 use crate::probe::heartbeat::Heartbeat;
@@ -58,6 +62,8 @@ pub(super) enum Message {
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
     Ready(oneshot::Sender<Result<(), String>>),
+    /// What was looked for is there, for the plan of this number.
+    Discovered(u64, Vec<Sighting>),
     /// Go by this plan from now on.
     Reload(Plan, oneshot::Sender<Result<Changes, String>>),
     /// Start nothing more, and tell when nothing is out.
@@ -67,10 +73,12 @@ pub(super) enum Message {
 pub(super) struct Control {
     pub(super) planner: Planner,
     pub(super) book: Book,
+    sampling: Sampling,
     pub(super) targets: BTreeMap<Key, Target>,
     pub(super) next_key: u64,
     pub(super) works: HashMap<TaskId, (Key, Work)>,
     pub(super) seats: Seats,
+    pub(super) wanted: Wanted,
     /// Good runs that are to be entered, in the order in which they came. All at once, once a second, costs a third of what they
     /// cost one by one on a CPU whose caches have lost us.
     to_enter: Vec<(Key, Work, Report, Spent)>,
@@ -91,16 +99,19 @@ impl Control {
         heart: &Arc<Heartbeat>,
         roots: &Arc<Roots>,
         messages: &Outbox,
+        own: &OwnCounters,
     ) -> Result<Self, Error> {
         let now = clock::now();
         let epoch = clock::wall().saturating_sub(Duration::from_nanos(now.nanos()));
         let mut control = Self {
             planner: Planner::new(epoch, LEASE),
             book: Book::new(),
+            sampling: Sampling::start(roots)?,
             targets: BTreeMap::new(),
             next_key: 0,
             works: HashMap::new(),
             seats: Seats::new(heart, roots, messages),
+            wanted: Wanted::new(plan, roots, messages, own)?,
             to_enter: Vec::new(),
             looked: now,
             learned: now,
@@ -180,11 +191,13 @@ impl Control {
             }
             Message::Ready(tell) => {
                 let missing = self.targets.values().find_map(Target::not_ready);
+                let missing = missing.or_else(|| self.wanted.not_ready());
                 let _ = tell.send(missing.map_or(Ok(()), Err));
             }
             Message::Reload(plan, tell) => {
-                let _ = tell.send(self.apply(&plan.targets));
+                let _ = tell.send(self.reload(&plan));
             }
+            Message::Discovered(number, found) => self.discovered(number, &found),
             Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
         }
     }
@@ -267,6 +280,7 @@ impl Control {
             }
             self.with(key, Target::show);
         }
+        self.sampling.exchange(&mut self.book);
     }
 
     pub(super) fn with<T>(

@@ -39,11 +39,13 @@ impl From<&OpenedReads> for Opened {
     }
 }
 
-/// Serial number or world-wide name where there is one, which outlive a reboot; else the kernel's number of the disk.
+/// Serial number or world-wide name where there is one, which outlive a reboot; for a loop device the file behind it, whatever the
+/// device is called; else the kernel's number of the disk.
 fn identity(target: &Target) -> String {
     let one = |leaf: &BlockDevice| {
         let id = &leaf.identity;
         let lasting = id.serial.clone().or_else(|| id.wwn.clone());
+        let lasting = lasting.or_else(|| id.backing_file.clone());
         lasting.or_else(|| id.diskseq.map(|n| format!("diskseq {n}"))).unwrap_or_default()
     };
     let all: Vec<String> = target.leaves.iter().map(one).collect();

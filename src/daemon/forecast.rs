@@ -8,6 +8,7 @@ use super::control::books;
 use super::facts::facts;
 use crate::clock::Tick;
 use crate::config::TargetPlan;
+use crate::device::{Sampler, Texts, View};
 use crate::expose;
 use crate::io::{EngineKind, Inflight};
 use crate::probe::commit::COMMITS;
@@ -23,6 +24,7 @@ use crate::target::{Kind, Target};
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// The series of a target that was found, after an hour of good runs. Each kind of error that ever happens adds one.
+/// Those of its disks are among them, also where another target has the same disks.
 pub fn series(plan: &TargetPlan, found: &Target) -> usize {
     let mut books = books(plan, &Arc::new(Inflight::default()));
     let files = found.kind == Kind::Directory;
@@ -35,6 +37,8 @@ pub fn series(plan: &TargetPlan, found: &Target) -> usize {
         facts.engine = Some(EngineChoice { kind: EngineKind::Threads, reason: String::new() });
     }
     book.set_facts(id, facts);
+    let devices = book.devices();
+    book.set_context(Arc::new(looked_at(&devices)));
     book.set_state(id, State::Ready);
     let end = Tick::default() + HOUR + HOUR;
     for planned in &books.probes {
@@ -49,6 +53,19 @@ pub fn series(plan: &TargetPlan, found: &Target) -> usize {
         }
     }
     expose::series(&book.snapshot(end), end) - without
+}
+
+/// What the sampler sees of these devices where the kernel counts all kinds of operation.
+fn looked_at(devices: &[Arc<str>]) -> View {
+    let lines: Vec<String> = devices.iter().map(|name| format!("0 0 {name}{}\n", " 0".repeat(17))).collect();
+    let (text, mut sampler) = (lines.concat(), Sampler::new());
+    sampler.watch(devices);
+    let mut look = |second| {
+        let texts = Texts { diskstats: Some(&text), ..Texts::default() };
+        sampler.sample(Tick::default() + Duration::from_secs(second), &texts, |_| None)
+    };
+    look(0);
+    View { taken: None, ..look(1) }
 }
 
 /// A good run, with every check that is ever made.
@@ -99,6 +116,10 @@ mod tests {
         let rare = series(&seldom, &found);
         // Six distributions, two windows each that hold nothing most of the time: nine series each.
         assert!(rare < all, "{rare} {all}");
+        let mapped = found.leaves.len() + usize::from(found.device.iter().any(|d| !found.leaves.contains(d)));
+        let nowhere = Target { device: None, leaves: Vec::new(), ..found.clone() };
+        // Fifteen counters and peaks of each device, and per disk the series that joins and the one that tells its settings.
+        assert_eq!(all - series(&whole, &nowhere), mapped * 15 + found.leaves.len() * 2);
         let device = Target { kind: Kind::BlockDevice, mount: None, ..found.clone() };
         assert!(series(&whole, &device) < reads + 3);
     }

@@ -2,17 +2,20 @@
 //!
 //! Three kinds of thread: the control thread, which decides and keeps the books and never touches a disk; the lanes, which
 //! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
-//! can be told from a daemon that was stopped.
+//! can be told from a daemon that was stopped, and a sampler looks at the machine once a second.
 
 mod content;
 mod control;
+mod discovery;
 mod facts;
 mod forecast;
 mod inbox;
 mod once;
 mod reload;
+mod sampler;
 mod seats;
 mod target;
+mod wanted;
 mod watch;
 mod work;
 
@@ -78,7 +81,7 @@ pub fn run(plan: &Plan, load: Box<Load>, web: http::Config, own: &OwnCounters) -
     let stops = own.prober_stops.clone();
     start_ticker(Arc::clone(&heart), move || stops.inc())?;
     let (messages, inbox) = inbox::inbox();
-    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages)?;
+    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, own)?;
     let ended = start_control(move || control.run(&inbox))?;
     let reloader = Reloader::start(load, messages.clone(), own.clone())?;
     own.reloaded(true, clock::wall());

@@ -1,7 +1,9 @@
 //! One target's course: found, laid out, probed, in trouble, found again. Plain state; what it wants done it tells the
 //! planner, what it learnt it tells the books.
 
+mod again;
 mod change;
+mod lines;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +23,10 @@ use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Direction, Job, LaneId, Planner, Report, Spec, TaskId, When};
+use crate::sys;
 use crate::target;
+use lines::Lines;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
 const UNHINDERED: u64 = 64 << 20;
@@ -70,6 +75,11 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
+    /// What the log says, and how much more it may.
+    said: Option<State>,
+    said_no_ring: bool,
+    lines: Lines,
+    seed: u64,
 }
 
 impl Target {
@@ -82,6 +92,7 @@ impl Target {
     ) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
         let spec = Arc::new(super::control::spec(&config));
+        let seed = xxh3_64_with_seed(plan.name.as_bytes(), sys::hostname_hash());
         Self {
             name: plan.name.clone(),
             id,
@@ -110,7 +121,19 @@ impl Target {
             lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
+            said: None,
+            said_no_ring: false,
+            lines: Lines::new(),
+            seed,
         }
+    }
+
+    /// Whether it lies in the file system of this (major, minor), as far as its lane has found out.
+    pub(super) fn lies_in(&self, file_system: (u32, u32)) -> bool {
+        self.found
+            .as_ref()
+            .and_then(|found| found.mount.as_ref())
+            .is_some_and(|mount| mount.device == file_system)
     }
 
     /// What is due first: a look, and with reads off, the end of reads.
@@ -309,7 +332,9 @@ impl Target {
     }
 
     fn opened(&mut self, opened: &OpenedReads, desk: &mut Desk<'_>) {
-        if let crate::io::Reason::NoRing(_) = opened.reason {
+        if let (crate::io::Reason::NoRing(_), false) =
+            (opened.reason, std::mem::replace(&mut self.said_no_ring, true))
+        {
             tracing::warn!(name = self.name, engine = %opened.engine, reason = %opened.reason, "reads go without a ring");
         }
         self.found = Some(opened.target.clone());
@@ -415,8 +440,8 @@ impl Target {
     fn layout_failed(&mut self, role: Role, desk: &mut Desk<'_>) {
         let probe = probe_of(role);
         let failures = &mut self.lay_failures[probe as usize];
-        let wait = LAY_AGAIN.saturating_mul(1 << (*failures).min(16)).min(LONGEST_LAY_AGAIN);
-        *failures += 1;
+        let wait = again::wait(LAY_AGAIN, LONGEST_LAY_AGAIN, *failures, self.seed);
+        *failures = failures.saturating_add(1);
         self.laid = 0;
         self.lay_after[probe as usize] = Some(desk.now + wait);
         desk.book.set_layout(self.id, probe, 0, 0);
@@ -441,11 +466,11 @@ impl Target {
         desk.planner.set(task, When::Every(interval), desk.now);
     }
 
-    /// Looks at the target anew after a while that doubles with each failure of the same part.
+    /// Looks at the target anew after a while that grows with each failure of the same part.
     fn try_again(&mut self, fell: Fell, desk: &mut Desk<'_>) {
         let failures = &mut self.failures[fell as usize];
-        let wait = RETRY.saturating_mul(1 << (*failures).min(6)).min(LONGEST_RETRY);
-        *failures += 1;
+        let wait = again::wait(RETRY, LONGEST_RETRY, *failures, self.seed);
+        *failures = failures.saturating_add(1);
         self.look_again(desk.now + wait, desk);
     }
 

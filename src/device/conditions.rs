@@ -16,3 +16,12 @@ pub struct Conditions {
     /// Burst credits are low; `None` where no bucket is known.
     pub credits_low: Option<bool>,
 }
+
+/// What of a device's load is our own, over the same ten seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ours {
+    /// Reads and writes per second, as they reach the device.
+    pub operations: f64,
+    /// Mean number of our requests in the device.
+    pub queue_depth: f64,
+}

@@ -3,6 +3,7 @@
 //! The scrape path touches no disk and takes no lock: it reads a snapshot, and of the lanes only the atomics that
 //! tell since when an operation is out.
 
+mod context;
 mod fill;
 mod own;
 mod process;

@@ -16,6 +16,12 @@ const PROBER_STOPS: Row = (
     "Times that the whole daemon stood still for more than 150 ms: stopped, frozen, or starved of CPU. Delays of that time are not the disks'.",
 );
 
+const DISCOVERY_LAST_SUCCESS: Row = (
+    "diskcanary_discovery_last_success_timestamp_seconds",
+    "End of the last look of `discover:` at this machine's mounts and devices, seconds since 1970; 0 before the first, absent without `discover:`. There is \
+     one each 30 s: older than 2 minutes means that it hangs or fails, and targets neither come nor go.",
+);
+
 const RELOAD_GOOD: Row = (
     "diskcanary_config_last_reload_successful",
     "Whether the last reload of the config was taken over; 1 before the first. After a bad one, what ran goes on.",
@@ -26,7 +32,8 @@ const RELOAD_TIME: Row = (
 );
 
 /// Name and meaning of each.
-pub(super) const OWN: &[Row] = &[LOG_LINES_DROPPED, PROBER_STOPS, RELOAD_GOOD, RELOAD_TIME];
+pub(super) const OWN: &[Row] =
+    &[LOG_LINES_DROPPED, PROBER_STOPS, RELOAD_GOOD, RELOAD_TIME, DISCOVERY_LAST_SUCCESS];
 
 /// The counters. Clones count together.
 #[derive(Clone, Debug)]
@@ -37,6 +44,7 @@ pub struct OwnCounters {
     pub prober_stops: IntCounter,
     reload_good: Gauge,
     reload_time: Gauge,
+    discovery: Gauge,
     registry: Registry,
 }
 
@@ -56,7 +64,16 @@ impl OwnCounters {
         };
         let (reload_good, reload_time) = (gauge(RELOAD_GOOD)?, gauge(RELOAD_TIME)?);
         let (log_lines_dropped, prober_stops) = (counter(LOG_LINES_DROPPED)?, counter(PROBER_STOPS)?);
-        Ok(Self { log_lines_dropped, prober_stops, reload_good, reload_time, registry })
+        let (name, help) = DISCOVERY_LAST_SUCCESS;
+        let discovery = Gauge::new(name, help)?;
+        Ok(Self { log_lines_dropped, prober_stops, reload_good, reload_time, discovery, registry })
+    }
+
+    /// When disks were last looked for, in seconds since 1970. Shown from the first call on.
+    pub fn discovery(&self) -> Gauge {
+        // An error says that it is shown already.
+        let _ = self.registry.register(Box::new(self.discovery.clone()));
+        self.discovery.clone()
     }
 
     /// The config was read, well or not, `wall` after 1970.

@@ -20,7 +20,8 @@ pub fn reference() -> String {
     }
     out.push_str("\n## About the daemon itself\n\n| name | kind | meaning |\n|---|---|---|\n");
     for (name, help) in OWN {
-        let _ = writeln!(out, "| `{name}` | counter | {help} |");
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let _ = writeln!(out, "| `{name}` | {kind} | {help} |");
     }
     for (name, kind, help, _) in PROCESS {
         let kind = if *kind == prometheus::proto::MetricType::COUNTER { "counter" } else { "gauge" };

@@ -1,5 +1,6 @@
 //! The table of all metrics: a metric is one row here, filled by one function in `fill`.
 
+use super::context;
 use super::fill;
 use super::writer::Samples;
 use crate::clock::Tick;
@@ -45,6 +46,16 @@ const fn row(
     help: &'static str,
 ) -> Metric {
     Metric { name, kind, unit, help, labels, fill: Fill::Target(fill) }
+}
+
+/// A metric of the machine or its devices, without the labels of a target.
+const fn apart(
+    (kind, name, unit): (Kind, &'static str, &'static str),
+    labels: &'static [&'static str],
+    fill: fn(&Snapshot, &mut Samples<'_, '_>),
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind, unit, help, labels, fill: Fill::Daemon(fill) }
 }
 
 const fn counter(name: &'static str, unit: &'static str) -> (Kind, &'static str, &'static str) {
@@ -137,6 +148,35 @@ pub(super) static METRICS: &[Metric] = &[
         "Bytes that one commit writes at the device, measured there."),
     row(counter("lane_panics_total", ""), &[], fill::lane_panics,
         "Panics caught at the edge of one of the target's lanes. Each is a bug of ours."),
+    apart(counter("device_operations_total", ""), &["device", "op"], context::operations,
+        "All operations that ended on a target's device or a disk below it, whoever issued them, as the kernel counts them. An empty flush is a \
+         write too, a flush with a write's data is not; requests that were merged are one."),
+    apart(counter("device_bytes_total", "bytes"), &["device", "op"], context::bytes,
+        "Bytes of these operations."),
+    apart(counter("device_wait_seconds_total", "seconds"), &["device", "op"], context::wait,
+        "Time of these operations from when the kernel had them to their end, added up as they end. Divided by the operations it is their mean latency."),
+    apart(counter("device_busy_seconds_total", "seconds"), &["device"], context::busy,
+        "Time with at least one operation out. For a device that works on many at once this is not how full it is."),
+    apart(counter("device_weighted_seconds_total", "seconds"), &["device"], context::weighted,
+        "Time of all operations, added up as they end: its rate is the mean number that are out."),
+    apart(gauge("device_peak_operations_per_second", "operations per second"), &["device"], context::peak_operations,
+        "Reads and writes in the busiest second of the last minute."),
+    apart(gauge("device_peak_bytes_per_second", "bytes per second"), &["device"], context::peak_bytes,
+        "Bytes read and written in the busiest second of the last minute."),
+    apart(gauge("host_cpu_iowait_ratio", "ratio"), &[], context::iowait,
+        "Share of all CPUs' time that was idle while I/O was waited for, over the last 10 s."),
+    apart(gauge("host_cpu_steal_ratio", "ratio"), &[], context::steal,
+        "Share of all CPUs' time that the hypervisor gave to others, over the last 10 s."),
+    apart(gauge("host_io_pressure_ratio", "ratio"), &["kind"], context::io_pressure,
+        "Share of the last 10 s in which some task, or all tasks with something to do (full), waited for I/O."),
+    apart(gauge("host_cpu_pressure_ratio", "ratio"), &["kind"], context::cpu_pressure,
+        "Share of the last 10 s in which some task waited for a CPU."),
+    apart(gauge("host_memory_pressure_ratio", "ratio"), &["kind"], context::memory_pressure,
+        "Share of the last 10 s in which some task, or all tasks with something to do (full), waited for memory."),
+    apart(gauge("host_paged_out_bytes_per_second", "bytes per second"), &[], context::paged_out,
+        "What the whole machine wrote to block devices, over the last 10 s."),
+    apart(gauge("host_sample_age_seconds", "seconds"), &[], context::age,
+        "Age of all device_ and host_ samples: a second at most, unless the kernel kept the sampler waiting."),
     Metric {
         name: "build_info",
         kind: Kind::Gauge,

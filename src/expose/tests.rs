@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::device::{Sampler, Texts, View};
 use crate::io::{EngineKind, Inflight, Op};
 use crate::probe::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Outcome, PerCommit, Phase, Probe, ReadSample, Stage,
@@ -72,9 +73,34 @@ fn run(probe: Probe, second: u64, nanos: &[u64]) -> Outcome {
     outcome
 }
 
+/// What a sampler saw of these devices in two seconds; 17 fields of a device's line is what a kernel of today has.
+fn looked_at(devices: &[&str], fields: usize) -> View {
+    let names: Vec<Arc<str>> = devices.iter().map(|name| Arc::from(*name)).collect();
+    let mut sampler = Sampler::new();
+    sampler.watch(&names);
+    let mut look = |second: u64| {
+        let numbers: String = (1..=fields as u64).map(|n| format!(" {}", n * (1000 + second))).collect();
+        let lines: String = devices.iter().map(|name| format!("8 0 {name}{numbers}\n")).collect();
+        let pressure = "some avg10=25.00 total=1\nfull avg10=12.50 total=1\n";
+        let stat = format!("cpu  {second} 0 0 {second} {second} 0 0 {second} 0 0\n");
+        let texts = Texts {
+            diskstats: Some(&lines),
+            stat: Some(&stat),
+            vmstat: Some(if second == 0 { "pgpgout 0\n" } else { "pgpgout 8\n" }),
+            io_pressure: Some(pressure),
+            cpu_pressure: Some(pressure),
+            memory_pressure: Some(pressure),
+        };
+        sampler.sample(at(second), &texts, |_| None)
+    };
+    look(0);
+    look(1)
+}
+
 /// A book in which every family has something to say.
 fn full_book(names: &[&str], runs: u64) -> Book {
     let mut book = Book::new();
+    book.set_context(Arc::new(looked_at(&["sda", "dm-0"], 17)));
     for name in names {
         let plan = plan(name);
         plan.inflight.begin(Op::Sync, at(runs * 2));
@@ -171,6 +197,50 @@ fn a_new_target_has_its_counters_at_zero_and_no_gauges_that_it_cannot_know() {
     ] {
         assert!(!text.contains(absent), "{absent}");
     }
+}
+
+#[test]
+fn devices_and_machine_are_shown_as_they_were_seen() {
+    let mut book = Book::new();
+    book.set_context(Arc::new(looked_at(&["sda"], 17)));
+    let text = rendered(&mut book, 3);
+    let all = series(&text);
+    let of = |name: &str| all.get(format!("diskcanary_{name}").as_str()).copied();
+    for (op, first) in [("read", 1.0), ("write", 5.0), ("discard", 12.0)] {
+        let label = format!("{{device=\"sda\",op=\"{op}\"}}");
+        assert_eq!(of(&format!("device_operations_total{label}")), Some(first * 1001.0));
+        assert_eq!(of(&format!("device_bytes_total{label}")), Some((first + 2.0) * 1001.0 * 512.0));
+        assert_eq!(of(&format!("device_wait_seconds_total{label}")), Some((first + 3.0) * 1001.0 / 1e3));
+    }
+    assert_eq!(of("device_operations_total{device=\"sda\",op=\"flush\"}"), Some(16.0 * 1001.0));
+    assert_eq!(of("device_wait_seconds_total{device=\"sda\",op=\"flush\"}"), Some(17.0 * 1001.0 / 1e3));
+    assert_eq!(of("device_bytes_total{device=\"sda\",op=\"flush\"}"), None);
+    assert_eq!(of("device_busy_seconds_total{device=\"sda\"}"), Some(10.01));
+    assert_eq!(of("device_weighted_seconds_total{device=\"sda\"}"), Some(11.011));
+    assert_eq!(of("device_peak_operations_per_second{device=\"sda\"}"), Some(6.0));
+    assert_eq!(of("device_peak_bytes_per_second{device=\"sda\"}"), Some(10.0 * 512.0));
+    assert_eq!((of("host_cpu_iowait_ratio{}"), of("host_cpu_steal_ratio{}")), (Some(0.25), Some(0.25)));
+    assert_eq!(of("host_io_pressure_ratio{kind=\"full\"}"), Some(0.125));
+    assert_eq!(of("host_cpu_pressure_ratio{kind=\"some\"}"), Some(0.25));
+    assert_eq!(of("host_cpu_pressure_ratio{kind=\"full\"}"), None);
+    assert_eq!(of("host_paged_out_bytes_per_second{}"), Some(8192.0));
+    assert_eq!(of("host_sample_age_seconds{}"), Some(2.0));
+    // 4 operations, 3 bytes, 4 waits, busy, weighted, 2 peaks; 8 of the machine; our version.
+    assert_eq!(all.len(), 15 + 8 + 1 + 1);
+}
+
+#[test]
+fn what_an_old_kernel_does_not_count_is_absent() {
+    for (fields, flush, discard) in [(11, false, false), (15, false, true)] {
+        let mut book = Book::new();
+        book.set_context(Arc::new(looked_at(&["sda"], fields)));
+        let text = rendered(&mut book, 1);
+        assert_eq!((text.contains("op=\"flush\""), text.contains("op=\"discard\"")), (flush, discard));
+        assert!(text.contains("device_operations_total{device=\"sda\",op=\"write\"}"));
+    }
+    // Nothing was looked at: nothing is said.
+    let text = rendered(&mut Book::new(), 1);
+    assert!(!text.contains("device_") && !text.contains("host_"), "{text}");
 }
 
 #[test]

@@ -52,8 +52,8 @@ impl Source {
         let submitted = clock::now();
         let answer = loop {
             match self.transfer(request.direction, block, request.offset) {
-                Err(Errno::EAGAIN) if retries < MOST_RETRIES => retries += 1,
-                Err(Errno::EINTR) => {}
+                // No signal of ours interrupts a system call: a disk that says so for ever must not have us ask for ever.
+                Err(Errno::EAGAIN | Errno::EINTR) if retries < MOST_RETRIES => retries += 1,
                 answer => break answer,
             }
         };

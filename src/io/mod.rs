@@ -95,7 +95,7 @@ impl Completion {
     }
 }
 
-/// How often `EAGAIN` is answered with another try before it becomes the operation's result.
+/// How often `EAGAIN` (or `EINTR`) is answered with another try before it becomes the operation's result.
 pub const MOST_RETRIES: u16 = 64;
 
 /// The engines.

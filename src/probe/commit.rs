@@ -9,6 +9,7 @@ use super::heartbeat::{Heartbeat, starved};
 use super::home::Home;
 use super::layout::{Head, Role};
 use super::profile::{Layout, Method, Row};
+use super::seat::Seat;
 use super::{CommitSample, Cost, Failure, Invalid, Outcome, Phase, Probe, Stage, Trouble};
 use crate::clock::Tick;
 use crate::io::{self, Committed, Durability, Inflight, commit};
@@ -21,6 +22,7 @@ pub const COMMITS: usize = 3;
 #[derive(Debug)]
 pub struct CommitProbe {
     file: File,
+    seat: Seat,
     direct: Direct,
     row: &'static Row,
     durability: Durability,
@@ -69,7 +71,9 @@ impl CommitProbe {
             .map(|_| Ok(Record { bytes: Buffer::new(room as usize)?, offset: 0, done: None, waited: None }))
             .collect::<Result<Vec<_>, Errno>>()
             .map_err(fail)?;
-        head.confirm(&file, &home.path().join(Role::Commits.file_name()), cost)?;
+        let at = home.path().join(Role::Commits.file_name());
+        head.confirm(&file, &at, cost)?;
+        let seat = Seat::of(&file, at).map_err(fail)?;
         let size = sys::page_size();
         let partial = direct == Direct::No && row.partial_pages(u32::try_from(size).unwrap_or(u32::MAX));
         let page = partial.then(|| Buffer::new(size)).transpose().map_err(fail)?;
@@ -79,6 +83,7 @@ impl CommitProbe {
         }
         let mut probe = Self {
             file,
+            seat,
             direct,
             row,
             durability,
@@ -98,6 +103,11 @@ impl CommitProbe {
     /// The file's head as it was when it was opened.
     pub fn head(&self) -> Head {
         self.head
+    }
+
+    /// Where the file is to lie.
+    pub fn seat(&self) -> &Seat {
+        &self.seat
     }
 
     /// Whether the writes bypass the page cache.

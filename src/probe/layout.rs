@@ -15,7 +15,7 @@ use super::head::{self, Ours};
 use super::home::{self, Home};
 use super::{Cost, Stage, Trouble};
 use crate::clock::Tick;
-use crate::io::{Inflight, Op};
+use crate::io::{Inflight, MOST_RETRIES, Op};
 use crate::sys::{Buffer, Dir, Direct, Errno, Extents, File, Space};
 use crate::units::Bytes;
 
@@ -240,10 +240,14 @@ pub fn pace(rate: Bytes) -> Duration {
 }
 
 fn write_all(file: &File, mut bytes: &[u8], mut at: u64, cost: &mut Cost) -> Result<(), Errno> {
+    let mut interrupted = 0;
     while !bytes.is_empty() {
         let n = match cost.write(file.write_at(bytes, at)) {
             Ok(0) => return Err(Errno::ENOSPC),
-            Err(Errno::EINTR) => continue,
+            Err(Errno::EINTR) if interrupted < MOST_RETRIES => {
+                interrupted += 1;
+                continue;
+            }
             other => other?,
         };
         bytes = &bytes[n..];

@@ -10,6 +10,7 @@ pub mod layout;
 mod outcome;
 mod profile;
 pub mod read;
+pub mod seat;
 mod trouble;
 pub mod truth;
 

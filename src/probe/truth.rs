@@ -46,7 +46,7 @@ pub fn cached(
     source: &Source,
     blocks: u64,
     random: &mut fastrand::Rng,
-    device_reads: &dyn Fn() -> Option<u64>,
+    device_reads: &mut dyn FnMut() -> Option<u64>,
     cost: &mut Cost,
 ) -> Finding {
     let Ok(mut buffer) = Buffer::new(BLOCK + 1) else {

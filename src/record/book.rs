@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::context::Surroundings;
 use super::facts::{Facts, Plan};
 use super::stall::Thresholds;
 use super::view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
@@ -20,6 +21,7 @@ pub struct TargetId(u64);
 pub struct Book {
     next: u64,
     entries: Vec<Entry>,
+    pub(super) surroundings: Surroundings,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,7 @@ impl Book {
     /// Closes a target's books: it is in no later snapshot.
     pub fn remove_target(&mut self, id: TargetId) {
         self.entries.retain(|entry| entry.id != id);
+        self.surroundings.devices = None;
     }
 
     /// What a lane found out. Another disk than before (both identities known and different) is counted, and the windows
@@ -71,6 +74,7 @@ impl Book {
             entry.begin_anew();
         }
         entry.view.facts = Arc::new(Facts { identity, ..facts });
+        self.surroundings.devices = None;
     }
 
     /// What the target can do now.
@@ -229,7 +233,12 @@ impl Book {
     /// Targets that have not changed since the last one are shared with it.
     pub fn snapshot(&mut self, now: Tick) -> Arc<Snapshot> {
         let targets = self.entries.iter_mut().map(|entry| entry.publish(now)).collect();
-        Arc::new(Snapshot { taken: now, version: env!("CARGO_PKG_VERSION"), targets })
+        let context = Arc::clone(&self.surroundings.view);
+        Arc::new(Snapshot { taken: now, version: env!("CARGO_PKG_VERSION"), targets, context })
+    }
+
+    pub(super) fn facts(&self) -> impl Iterator<Item = &Facts> {
+        self.entries.iter().map(|entry| &*entry.view.facts)
     }
 
     /// The target's entry, to be changed.

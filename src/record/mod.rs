@@ -2,6 +2,7 @@
 //! [`Snapshot`] that pages and scrapes read. Pure; owned by one thread, the snapshot shared by all.
 
 mod book;
+mod context;
 mod facts;
 mod stall;
 mod view;

@@ -310,3 +310,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_devices_of_all_targets_are_one_list_that_stays_the_same() {
+    let mut book = Book::new();
+    assert!(book.devices().is_empty());
+    let [a, b, _none] = ["a", "b", "c"].map(|name| book.add_target(Plan::new(name, "/", Arc::default())));
+    let facts = |device: &str, leaves: &[&str]| Facts {
+        device: device.into(),
+        leaves: leaves.iter().map(ToString::to_string).collect(),
+        ..Facts::default()
+    };
+    book.set_facts(a, facts("dm-0", &["sdb", "sda"]));
+    book.set_facts(b, facts("sda1", &["sda"]));
+    let list = book.devices();
+    assert_eq!(list.iter().map(|name| &**name).collect::<Vec<_>>(), ["dm-0", "sda", "sda1", "sdb"]);
+    assert!(Arc::ptr_eq(&list, &book.devices()));
+    book.remove_target(a);
+    assert_eq!(book.devices().iter().map(|name| &**name).collect::<Vec<_>>(), ["sda", "sda1"]);
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::facts::{Facts, Plan};
 use super::stall::Thresholds;
 use crate::clock::Tick;
+use crate::device::View;
 use crate::io::{Inflight, Op};
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
 use crate::stats::{Buckets, Summary};
@@ -57,6 +58,8 @@ pub struct Snapshot {
     pub version: &'static str,
     /// The targets, in the order in which they were added.
     pub targets: Vec<Arc<TargetView>>,
+    /// The devices and the machine, as they were last looked at.
+    pub context: Arc<View>,
 }
 
 /// One target.

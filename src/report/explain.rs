@@ -47,6 +47,8 @@ pub enum Place {
         moved: Option<String>,
         /// What stays free on the file system with our files on it, where that is known.
         free: Option<Bytes>,
+        /// What the numbers mean where the disk is not this machine's, one sentence.
+        limits: Option<String>,
     },
     /// The block device itself, read-only.
     Device {
@@ -161,8 +163,11 @@ fn one(text: &mut String, target: &Target) {
         Place::Device { disk } => {
             line("disk", &format!("{}, read as it is and never written; no files", plain(disk)))
         }
-        Place::Files { disk, directory, moved, free } => {
+        Place::Files { disk, directory, moved, free, limits } => {
             line("disk", &plain(disk));
+            if let Some(limits) = limits {
+                line("limits", &plain(limits));
+            }
             line("files", &format!("{}{}", plain(directory), space(target, *free)));
             if let Some(why) = moved {
                 line("", &plain(why));

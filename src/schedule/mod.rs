@@ -4,6 +4,7 @@
 mod lane;
 mod plan;
 pub mod reader;
+mod totals;
 pub mod writer;
 
 pub use lane::{CommitSpec, Context, Direction, Job, Lane, ReadSpec, Report, Spec};

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::lane::{Context, Direction, Job, Lane, Report, Worker};
-use super::writer::{totals, unresolved};
+use super::totals::Totals;
+use super::writer::unresolved;
 use crate::clock::{self, Tick};
 use crate::io::{self, EngineKind, Op, Reason, Source, Wait, Wish};
 use crate::probe::content::BLOCK;
 use crate::probe::layout::{Head, Role};
 use crate::probe::read::{Expect, ReadProbe, SLOTS};
+use crate::probe::seat::Seat;
 use crate::probe::{Cost, Fault, Finding, Spent, Stage, Trouble, Verdict, truth};
 use crate::sys::{Device, Dir, Direct, Errno};
 use crate::target::{self, Target};
@@ -80,6 +82,8 @@ struct Open {
     direct: Direct,
     target: Target,
     next_check: Tick,
+    /// Where the file is to lie; `None` for a block device.
+    seat: Option<Seat>,
 }
 
 impl Worker for Reader {
@@ -131,8 +135,13 @@ impl Reader {
         }
         .map_err(fail)?;
         head.confirm(&file, &home.join(name), &mut self.spent.reads)?;
+        let seat = Seat::of(&file, home.join(name)).map_err(fail)?;
         let target = self.resolve()?;
-        self.start(target, Source::File(file), direct, Expect::File(head), fail)
+        let opened = self.start(target, Source::File(file), direct, Expect::File(head), fail)?;
+        if let Some(open) = &mut self.open {
+            open.seat = Some(seat);
+        }
+        Ok(opened)
     }
 
     fn open_device(&mut self) -> Result<OpenedReads, Trouble> {
@@ -175,7 +184,7 @@ impl Reader {
         let probe = ReadProbe::new(opened.engine, expect, self.random.fork());
         let engine = probe.engine();
         let next_check = clock::now() + CHECK_EVERY;
-        let open = Open { probe, source, expect, direct, target: target.clone(), next_check };
+        let open = Open { probe, source, expect, direct, target: target.clone(), next_check, seat: None };
         let findings = open.check(&self.context, &mut self.random, &mut self.spent.reads);
         self.open = Some(open);
         Ok(OpenedReads { target, engine, reason: opened.reason, direct, findings })
@@ -189,6 +198,11 @@ impl Reader {
         }
         let mut outcome = open.probe.run(planned, clock::now(), &self.context.inflight, &self.context.heart);
         outcome.finished = clock::now();
+        if let (Ok(()), Some(seat)) = (&outcome.result, &open.seat) {
+            self.context.inflight.begin_open_by_reader(clock::now());
+            outcome.result = seat.check().map_err(|trouble| trouble.failure);
+            self.context.inflight.end_open_by_reader();
+        }
         if outcome.result.is_err() {
             self.open = None;
         } else if outcome.finished >= open.next_check {
@@ -214,8 +228,9 @@ impl Open {
                 Expect::File(head) => head.blocks(),
                 Expect::Device { blocks } => blocks,
             };
-            let reads = || totals(Some(&self.target), context).map(|total| total.reads);
-            findings.push(truth::cached(&self.source, blocks, random, &reads, cost));
+            let mut totals = Totals::of(&self.target, &context.roots);
+            let mut reads = || totals.read().map(|total| total.reads);
+            findings.push(truth::cached(&self.source, blocks, random, &mut reads, cost));
         }
         findings
     }

@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::lane::{CommitSpec, Context, Direction, Job, Lane, Report, Worker};
+use super::totals::Totals;
 use crate::clock;
 use crate::io::{Durability, Op};
 use crate::probe::commit::{COMMITS, CommitProbe};
 use crate::probe::home::{self, Home};
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
-use crate::probe::truth::{self, Total, Underneath};
+use crate::probe::truth::{self, Underneath};
 use crate::probe::{Failure, Outcome, Spent, Stage, State, Trouble};
 use crate::sys::{Dir, Errno};
 use crate::target::{self, Kind, Refusal, Target};
@@ -49,6 +50,7 @@ struct Writer {
     context: Context,
     random: fastrand::Rng,
     target: Option<Target>,
+    totals: Totals,
     home: Option<Home>,
     layout: Option<Layout>,
     commits: Option<CommitProbe>,
@@ -84,6 +86,7 @@ impl Writer {
             context,
             random,
             target: None,
+            totals: Totals::default(),
             home: None,
             layout: None,
             commits: None,
@@ -130,6 +133,7 @@ impl Writer {
             }
         });
         let path = home.path().to_owned();
+        self.totals = Totals::of(&target, &self.context.roots);
         (self.home, self.target) = (Some(home), Some(target.clone()));
         Ok(Prepared { target, home: Some(path), note: place.note, commits, reads })
     }
@@ -144,6 +148,7 @@ impl Writer {
         if target.kind == Kind::BlockDevice {
             return Ok((target, None));
         }
+        still_mounted(self.target.as_ref(), &target)?;
         let place = target::place(&target, spec.probe_dir.as_deref(), &self.context.roots)
             .map_err(|e| refused(&e))?;
         refuse_memory(&place.dir)?;
@@ -222,14 +227,20 @@ impl Writer {
     fn commit(&mut self, planned: clock::Tick) -> Report {
         let mut under = self.underneath();
         let Some(probe) = &mut self.commits else { return Report::Failed(not_here()) };
-        under.before = totals(self.target.as_ref(), &self.context);
+        under.before = self.totals.read();
         let mut outcome = probe.run(planned, clock::now(), &self.context.inflight, &self.context.heart);
         outcome.finished = clock::now();
-        under.after = totals(self.target.as_ref(), &self.context);
+        under.after = self.totals.read();
         let how = probe.durability();
         let done = usize::try_from(outcome.cost.writes).unwrap_or(0);
         outcome.per_commit = under.per_commit(done);
         outcome.findings.extend(under.unflushed(done, how));
+        // Afterwards, so that no access of ours wakes the disk before it is timed.
+        if outcome.result.is_ok() {
+            self.context.inflight.begin(Op::Open, clock::now());
+            outcome.result = probe.seat().check().map_err(|trouble| trouble.failure);
+            self.context.inflight.end(Op::Open);
+        }
         self.after(outcome)
     }
 
@@ -262,20 +273,29 @@ impl Writer {
     }
 }
 
+/// A file system that was there before and is not mounted any more leaves a bare directory behind, on another disk: that is not the
+/// one to be measured, and nothing of ours belongs there.
+fn still_mounted(before: Option<&Target>, now: &Target) -> Result<(), Trouble> {
+    let Some((was, is)) = before.and_then(|b| b.mount.as_ref()).zip(now.mount.as_ref()) else {
+        return Ok(());
+    };
+    if is.point == was.point || !was.point.starts_with(&is.point) {
+        return Ok(());
+    }
+    let doing = format_args!(
+        "{} of {} is not mounted any more, and {} would be on the disk of {}",
+        was.point.display(),
+        was.source,
+        now.path.display(),
+        is.point.display()
+    );
+    Err(Trouble::io(Stage::Open, doing, Errno::ENODEV))
+}
+
 /// Whether our directory is still the one below `parent`, by device and inode: not removed, replaced, or hidden by a mount.
 fn is_at(home: &Home, parent: &Path) -> bool {
     let there = Dir::open(parent).and_then(|dir| dir.subdirectory(home::NAME)).and_then(|dir| dir.identity());
     there.is_ok_and(|there| home.dir().identity() == Ok(there))
-}
-
-/// The counters of all leaves; `None` when one cannot be had or stands still by the administrator's will.
-pub(super) fn totals(target: Option<&Target>, context: &Context) -> Option<Total> {
-    let leaves = &target?.leaves;
-    if leaves.iter().any(|leaf| leaf.settings.iostats == Some(false)) {
-        return None;
-    }
-    let all: Result<Vec<_>, _> = leaves.iter().map(|leaf| target::counters(leaf, &context.roots)).collect();
-    Total::of(&all.ok()?)
 }
 
 fn state(found: Result<Found, Trouble>) -> FileState {

@@ -6,8 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, fstat, fstatfs, fsync, mkdirat, open, openat, renameat, statat,
-    unlinkat,
+    AtFlags, FileType, Mode, OFlags, RawDir, fstat, fstatfs, fsync, lstat, mkdirat, open, openat, renameat,
+    statat, unlinkat,
 };
 
 use super::{Direct, Errno, File, FileStat};
@@ -180,6 +180,11 @@ impl Dir {
         let stat = fstat(self.0.as_fd())?;
         Ok((stat.st_dev, stat.st_ino))
     }
+}
+
+/// Identity and size of what stands at `path`, a link at its end not followed.
+pub fn stat(path: &Path) -> Result<FileStat, Errno> {
+    Ok(FileStat::from(lstat(path)?))
 }
 
 /// Makes a directory and those above it that are missing, each 0755 or, where the umask says so, less.

@@ -10,19 +10,23 @@ mod errno;
 mod extents;
 mod file;
 mod host;
+mod mounts;
 mod nowait;
 mod process;
+mod reread;
 mod ring;
 mod text;
 
 pub use buffer::Buffer;
 pub use device::{Device, Direct};
-pub use dir::{Dir, EntryKind, Space, make_directories};
+pub use dir::{Dir, EntryKind, Space, make_directories, stat};
 pub use errno::Errno;
 pub use file::{Alignment, Extents, File, FileStat};
 pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
+pub use mounts::{MountWatch, Waker};
 pub use nowait::{answers_without_waiting, read_without_waiting};
 pub use process::ProcessStats;
+pub use reread::Reread;
 pub use ring::{Delivery, Ring, RingFailure, RingStep, Transfer};
 pub use text::{
     Kind, Metadata, entries, metadata, read_bytes, read_link, read_text, resolve_links, some_entries,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{BlockDevice, Roots, device};
-use crate::sys::{self, Errno};
+use crate::sys::{self, Errno, Reread};
 
 /// Operations of one kind since the device came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,13 +37,25 @@ pub struct Counters {
     pub weighted_nanos: u64,
 }
 
-/// Reads a device's counters; `ENOENT` once the device is gone, `EBADMSG` when they cannot be understood.
-pub fn counters(device: &BlockDevice, roots: &Roots) -> Result<Counters, Errno> {
-    match device.number {
-        // A hidden path of a multipath device has no number, only a name.
-        (0, 0) => at(&device::by_name(&device.name, roots).ok_or(Errno::ENOENT)?),
-        // Through the link as it is: this is read twice a run, and to resolve the link takes ten times as many calls.
-        (major, minor) => at(&roots.sys.join(format!("dev/block/{major}:{minor}"))),
+/// A device's counters, read again and again: the file stays open, so that a reading is one system call.
+#[derive(Debug)]
+pub struct CounterFile(Reread);
+
+impl CounterFile {
+    /// The counters of a device; nothing is opened yet. `ENOENT` for a hidden path that is not there.
+    pub fn of(device: &BlockDevice, roots: &Roots) -> Result<Self, Errno> {
+        let dir = match device.number {
+            // A hidden path of a multipath device has no number, only a name.
+            (0, 0) => device::by_name(&device.name, roots).ok_or(Errno::ENOENT)?,
+            (major, minor) => roots.sys.join(format!("dev/block/{major}:{minor}")),
+        };
+        Ok(Self(Reread::attribute(dir.join("stat"))))
+    }
+
+    /// The counters now; `ENOENT` once the device is gone, `EBADMSG` when they cannot be understood. A device that comes back under its
+    /// number is found again.
+    pub fn read(&mut self) -> Result<Counters, Errno> {
+        parse(&self.0.read()?).ok_or(Errno::EBADMSG)
     }
 }
 
@@ -51,30 +63,37 @@ pub(super) fn at(dir: &Path) -> Result<Counters, Errno> {
     parse(&sys::read_text(&dir.join("stat"))?).ok_or(Errno::EBADMSG)
 }
 
+/// The most fields that we understand.
+const FIELDS: usize = 17;
+
 /// Understands a `stat` file with 11 fields, 15 (with discards) or 17 (with flushes); more are ignored, since
 /// kernels add at the end. `None` for anything else.
 pub fn parse(text: &str) -> Option<Counters> {
-    let fields: Vec<u64> = text.split_whitespace().map(|f| f.parse().ok()).collect::<Option<_>>()?;
-    let nanos = |millis: u64| millis.saturating_mul(1_000_000);
-    let done = |at: usize| {
-        let [operations, merges, sectors, millis] = *fields.get(at..at + 4)? else { return None };
-        Some(Done { operations, merges, bytes: sectors.saturating_mul(512), wait_nanos: nanos(millis) })
-    };
-    if !matches!(fields.len(), 11 | 15 | 17..) {
-        return None;
+    let mut fields = [0u64; FIELDS];
+    let mut found = 0;
+    for word in text.split_ascii_whitespace() {
+        let number = word.parse().ok()?;
+        if let Some(field) = fields.get_mut(found) {
+            *field = number;
+        }
+        found += 1;
     }
-    Some(Counters {
-        reads: done(0)?,
-        writes: done(4)?,
+    let nanos = |millis: u64| millis.saturating_mul(1_000_000);
+    let done = |at: usize| Done {
+        operations: fields[at],
+        merges: fields[at + 1],
+        bytes: fields[at + 2].saturating_mul(512),
+        wait_nanos: nanos(fields[at + 3]),
+    };
+    let flushes = || Done { operations: fields[15], wait_nanos: nanos(fields[16]), ..Done::default() };
+    matches!(found, 11 | 15 | FIELDS..).then(|| Counters {
+        reads: done(0),
+        writes: done(4),
         in_flight: fields[8],
         busy_nanos: nanos(fields[9]),
         weighted_nanos: nanos(fields[10]),
-        discards: done(11),
-        flushes: fields.get(15..17).map(|f| Done {
-            operations: f[0],
-            wait_nanos: nanos(f[1]),
-            ..Done::default()
-        }),
+        discards: (found >= 15).then(|| done(11)),
+        flushes: (found >= FIELDS).then(flushes),
     })
 }
 

@@ -74,6 +74,13 @@ pub(super) fn by_name(name: &str, roots: &Roots) -> Option<PathBuf> {
         .find_map(|list| sys::resolve_links(&roots.sys.join(list).join(&name)).ok())
 }
 
+/// [`BlockDevice::key`] of a whole disk, without a look at all else that it is.
+pub(super) fn key_of(disk: &Path) -> Option<String> {
+    let name = name_of(disk)?;
+    let head = if flag(&disk.join("hidden")) { head_of(&name) } else { None };
+    Some(head.unwrap_or(name))
+}
+
 /// A name with a slash (`cciss/c0d0`) is a directory with a `!` in sysfs.
 fn name_of(dir: &Path) -> Option<String> {
     Some(dir.file_name()?.to_str()?.replace('!', "/"))

@@ -12,7 +12,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Each line is `path = text` (a file), `path -> goal` (a link, its goal relative to its directory, or to the
+    /// Each line is `path = text` (a file; `\\n` and `\\0` stand for what they mean in C), `path -> goal` (a link, its goal relative to its directory, or to the
     /// machine's root when it starts with `/`), or `path/` (a directory). `block PATH M:m` makes a block device's directory
     /// with its `dev`, and the links of `dev/block`, `class/block` and, for whole disks, `block`; `hidden PATH`
     /// makes one without a number.
@@ -28,7 +28,7 @@ impl Machine {
                 block(&root, path, None);
             } else if let Some((path, text)) = line.split_once(" = ") {
                 let file = parented(&root, path);
-                fs::write(file, text.replace("\\0", "\0")).unwrap();
+                fs::write(file, text.replace("\\0", "\0").replace("\\n", "\n")).unwrap();
             } else if let Some((path, goal)) = line.split_once(" -> ") {
                 let goal = goal.strip_prefix('/').map_or_else(|| goal.into(), |goal| root.join(goal));
                 symlink(goal, parented(&root, path)).unwrap();

@@ -71,6 +71,21 @@ fn devices_of(mount: &Mount, mounts: &[Mount], roots: &Roots, depth: usize) -> V
     devices
 }
 
+/// As [`devices_of`], from the mount, sysfs and device nodes alone: of an overlay nothing is found, and a device with a number
+/// is not looked for by the name that it had, which may be another's by now.
+pub(super) fn devices_of_mount(mount: &Mount, roots: &Roots) -> Vec<PathBuf> {
+    match (mount.device.0, mount.fstype.as_str()) {
+        (_, "overlay") => Vec::new(),
+        (0, _) => devices_of(mount, &[], roots, 0),
+        _ => device::by_number(mount.device, roots).into_iter().collect(),
+    }
+}
+
+/// The sysfs directory of the block device that a path in `/dev` names, links followed.
+pub(super) fn node(path: &Path, roots: &Roots) -> Option<PathBuf> {
+    source_device(path.to_str()?, roots)
+}
+
 /// The mount that takes an overlay's writes. Inside a container the directory that the option names is another
 /// one, or none; and a relative one was meant from where its mounter stood.
 fn upper_mount<'a>(overlay: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {

@@ -6,6 +6,7 @@
 
 mod counters;
 mod device;
+mod discover;
 mod error;
 mod identity;
 mod map;
@@ -16,8 +17,9 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-pub use counters::{Counters, Done, counters, parse as parse_counters};
+pub use counters::{CounterFile, Counters, Done, parse as parse_counters};
 pub use device::BlockDevice;
+pub use discover::{Discovery, FileSystem, Found, LeftOut, Taken, Unusual, Wishes, discover, is_network};
 pub use error::{Error, ErrorKind};
 pub use identity::Identity;
 pub use mounts::Mount;

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::fixture::Machine;
 use super::map::{Mapped, block_device, directory};
-use super::{Roots, Settings, mounts, resolve};
+use super::{CounterFile, Roots, Settings, mounts, resolve};
 use crate::units::Bytes;
 
 const BUSY: &str = "9 0 72 1 9 0 72 1 0 2 2";
@@ -120,7 +120,10 @@ fn the_hidden_paths_of_a_multipath_device_count_where_it_does_not() {
         assert_eq!(device(&mapped).name, "nvme0n1");
         assert_eq!(names(&mapped), ["nvme0c0n1", "nvme0c3n1"]);
         assert!(mapped.leaves.iter().all(|leaf| leaf.key() == "nvme0n1" && leaf.number == (0, 0)));
-        assert_eq!(super::counters(&mapped.leaves[0], &m.roots).unwrap().writes.operations, 9);
+        assert_eq!(
+            CounterFile::of(&mapped.leaves[0], &m.roots).unwrap().read().unwrap().writes.operations,
+            9
+        );
 
         let m = multipath(BUSY, listed);
         let mapped = block_device((259, 0), &m.roots);
@@ -138,7 +141,10 @@ fn a_virtio_disk_and_its_cloud() {
     let mapped = block_device((254, 0), &m.roots);
     assert_eq!(device(&mapped).identity.serial.as_deref(), Some("bp1a2b3c"));
     assert_eq!(device(&mapped).identity.volume_id, None);
-    assert_eq!(super::counters(device(&mapped), &m.roots).unwrap().flushes.unwrap().operations, 1011);
+    assert_eq!(
+        CounterFile::of(device(&mapped), &m.roots).unwrap().read().unwrap().flushes.unwrap().operations,
+        1011
+    );
 
     let m = Machine::new(&format!("{text}\nsys/class/dmi/id/sys_vendor = Alibaba Cloud"));
     let mapped = block_device((254, 0), &m.roots);
@@ -304,7 +310,7 @@ fn the_root_of_this_machine() {
     assert!(target.mount.as_ref().is_none_or(|mount| mount.point == Path::new("/")));
     // In a container the disk may not be found; that is no error, but what is found must count.
     for leaf in &target.leaves {
-        let before = super::counters(leaf, &Roots::default()).unwrap();
+        let before = CounterFile::of(leaf, &Roots::default()).unwrap().read().unwrap();
         assert!(leaf.path_of.is_some() || before.reads.operations > 0, "{leaf:?}");
     }
     assert_eq!(target.device.is_some(), !target.leaf_keys().is_empty());

@@ -9,6 +9,8 @@
 
 mod conformance;
 mod hostile;
+mod late;
+mod memcheck;
 mod sequences;
 mod slow;
 mod support;

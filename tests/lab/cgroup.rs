@@ -1,10 +1,11 @@
 //! Cgroups of the first hierarchy: `blkio` throttles what its processes ask of a disk, `freezer` stops them whole, `devices`
-//! forbids them disks.
+//! forbids them disks, `cpu` keeps them short of time.
 
 use super::scratch::{fresh_name, sweep_bare};
 use super::wait::eventually;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Which operations a limit counts.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +129,37 @@ impl Default for Devices {
     }
 }
 
+/// A group whose processes get only a part of a CPU.
+#[derive(Debug)]
+pub struct Cpu {
+    group: Group,
+}
+
+impl Cpu {
+    /// A group without limits.
+    pub fn new() -> Self {
+        Self { group: Group::new("cpu") }
+    }
+
+    /// So much of each 100 ms, for all of them together; `None` lifts the limit.
+    pub fn quota(&self, of_100_ms: Option<Duration>) {
+        self.group.set("cpu.cfs_period_us", "100000");
+        let quota = of_100_ms.map_or("-1".to_owned(), |part| part.as_micros().to_string());
+        self.group.set("cpu.cfs_quota_us", &quota);
+    }
+
+    /// Moves a running process, with all its threads, into the group.
+    pub fn take(&self, pid: u32) {
+        self.group.set("cgroup.procs", &pid.to_string());
+    }
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
@@ -162,7 +194,7 @@ impl Drop for Group {
             if fs::remove_dir(&self.path).is_ok() {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

@@ -46,11 +46,16 @@ pub fn in_cgroup<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Comm
 /// machine stays out of what it measures. Where that is forbidden it runs as any other.
 pub fn first_on_the_cpu(command: &mut Command) -> &mut Command {
     before_exec(command, || {
-        let least = libc::sched_param { sched_priority: 1 };
-        // SAFETY: `least` is a valid parameter for the length of the call.
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) };
+        we_are_first_on_the_cpu();
         Ok(())
     })
+}
+
+/// The calling thread, and those that it starts from here on, go before all others on the CPU, where that is allowed.
+pub fn we_are_first_on_the_cpu() {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `least` is a valid parameter for the length of the call.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) };
 }
 
 /// The child sees no FUSE mount, neither a test's nor anyone's: `mkfs.xfs` asks every mount of the machine for its

@@ -3,8 +3,11 @@
 //! Every open is answered with direct I/O, so each read and write of a client arrives here, and nothing is cached.
 
 mod serve;
+mod server;
 mod tally;
 mod tree;
+
+pub use server::{FuseServer, serve_if_asked};
 
 use super::command::try_run;
 use super::mounts::is_mounted;
@@ -32,18 +35,19 @@ pub struct FuseDisk {
 impl FuseDisk {
     /// A disk that is merely a directory, until told otherwise. Any user may use it, by the usual permissions.
     pub fn new() -> Self {
-        let scratch = Scratch::new();
+        Self::over(Scratch::new())
+    }
+
+    /// As [`Self::new`], its files in a directory of its own below this one.
+    pub fn within(directory: &Path) -> Self {
+        Self::over(Scratch::within(directory))
+    }
+
+    fn over(scratch: Scratch) -> Self {
         let (path, backing) = (scratch.dir("mnt"), scratch.dir("backing"));
         let (rules, tally) = (Arc::new(Rules::default()), Arc::<Tally>::default());
         let disk = Disk::new(Tree::new(&backing), Arc::clone(&rules), Arc::clone(&tally));
-        let mut config = fuser::Config::default();
-        config.mount_options = vec![
-            fuser::MountOption::FSName(scratch.name().to_owned()),
-            fuser::MountOption::DefaultPermissions,
-        ];
-        config.acl = fuser::SessionACL::All;
-        config.n_threads = Some(2);
-        let session = fuser::spawn_mount(disk, &path, &config).expect("a FUSE mount");
+        let session = fuser::spawn_mount(disk, &path, &config(scratch.name())).expect("a FUSE mount");
         Self { path, backing, rules, tally, session: Some(session), scratch }
     }
 
@@ -102,6 +106,16 @@ impl FuseDisk {
     pub fn count(&self, op: Op) -> Count {
         self.rules.count(op)
     }
+}
+
+/// Any user may use it, by the usual permissions.
+fn config(name: &str) -> fuser::Config {
+    let mut config = fuser::Config::default();
+    config.mount_options =
+        vec![fuser::MountOption::FSName(name.to_owned()), fuser::MountOption::DefaultPermissions];
+    config.acl = fuser::SessionACL::All;
+    config.n_threads = Some(2);
+    config
 }
 
 impl Default for FuseDisk {

@@ -33,6 +33,7 @@ impl LoopOptions {
 pub struct Loop {
     device: PathBuf,
     backing: PathBuf,
+    options: LoopOptions,
     attached: bool,
     scratch: Scratch,
 }
@@ -45,16 +46,19 @@ impl Loop {
 
     /// A device made to order.
     pub fn with(options: LoopOptions) -> Self {
-        let scratch = Scratch::new();
+        Self::over(Scratch::new(), options)
+    }
+
+    /// A device made to order, its backing file in a directory of its own below this one.
+    pub fn within(directory: &Path, options: LoopOptions) -> Self {
+        Self::over(Scratch::within(directory), options)
+    }
+
+    fn over(scratch: Scratch, options: LoopOptions) -> Self {
         let backing = scratch.path().join("disk.img");
         make(&backing, options);
-        let mut arguments =
-            vec!["--find".to_owned(), "--show".to_owned(), format!("--sector-size={}", options.sector)];
-        arguments.extend(options.direct.then(|| "--direct-io=on".to_owned()));
-        arguments.extend(options.read_only.then(|| "--read-only".to_owned()));
-        arguments.push(backing.display().to_string());
-        let device = PathBuf::from(run("losetup", &arguments));
-        Self { device, backing, attached: true, scratch }
+        let device = attach(&backing, options);
+        Self { device, backing, options, attached: true, scratch }
     }
 
     /// The block device, `/dev/loopN`.
@@ -106,11 +110,28 @@ impl Loop {
         fs::OpenOptions::new().write(true).open(&self.backing).unwrap().set_len(size).unwrap();
     }
 
+    /// The device refuses writes from here on, or takes them again. The kernel remembers that beyond a detach, for whoever has the
+    /// device next: it is taken back there.
+    pub fn set_read_only(&self, read_only: bool) {
+        let flag = if read_only { "--setro" } else { "--setrw" };
+        run("blockdev", &[flag.as_ref(), self.device.as_os_str()]);
+    }
+
     /// Pulls the disk. A file system on it is to be lazily unmounted first; the device goes when its last user does.
     pub fn detach(&mut self) {
         if std::mem::take(&mut self.attached) {
+            let _ = try_run("blockdev", &["--setrw".as_ref(), self.device.as_os_str()]);
             let _ = try_run("losetup", &["--detach".as_ref(), self.device.as_os_str()]);
         }
+    }
+}
+
+impl Loop {
+    /// Plugs the disk in again, after [`Self::detach`]: under the first name that is free by now.
+    pub fn attach_again(&mut self) {
+        assert!(!self.attached);
+        self.device = attach(&self.backing, self.options);
+        self.attached = true;
     }
 }
 
@@ -131,6 +152,15 @@ pub(super) fn detach_below(directory: &Path) {
             let _ = try_run("losetup", &["--detach", device]);
         }
     }
+}
+
+fn attach(backing: &Path, options: LoopOptions) -> PathBuf {
+    let mut arguments =
+        vec!["--find".to_owned(), "--show".to_owned(), format!("--sector-size={}", options.sector)];
+    arguments.extend(options.direct.then(|| "--direct-io=on".to_owned()));
+    arguments.extend(options.read_only.then(|| "--read-only".to_owned()));
+    arguments.push(backing.display().to_string());
+    PathBuf::from(run("losetup", &arguments))
 }
 
 fn make(backing: &Path, options: LoopOptions) {

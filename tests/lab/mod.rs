@@ -73,15 +73,16 @@ mod wait;
 mod zram;
 
 pub use blktrace::{BlockTrace, Request};
-pub use cgroup::{Blkio, Devices, Direction, Freezer};
+pub use cgroup::{Blkio, Cpu, Devices, Direction, Freezer};
 pub use chromium::Chromium;
 pub use command::{output_within, run, run_as, try_run};
 pub use confine::{
     as_nobody_with_memlock, as_user, deny_io_uring, dies_with_us, first_on_the_cpu, in_cgroup,
+    we_are_first_on_the_cpu,
 };
 pub use daemon::{Daemon, Running, free_port};
 pub use direct::{Aligned, open_direct};
-pub use fuse::{FuseDisk, Touched};
+pub use fuse::{FuseDisk, FuseServer, Touched, serve_if_asked};
 pub use http::{Response, get, request};
 pub use loops::{Loop, LoopOptions};
 pub use metrics::{Histogram, Metrics, Sample};

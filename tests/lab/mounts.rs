@@ -94,6 +94,11 @@ impl Mounted {
         self.disk.as_ref().expect("this file system lies on no loop device")
     }
 
+    /// The same, to be unplugged and plugged in again.
+    pub fn disk_mut(&mut self) -> &mut Loop {
+        self.disk.as_mut().expect("this file system lies on no loop device")
+    }
+
     /// The file system that an overlay lies on.
     pub fn under(&self) -> Option<&Self> {
         self.under.as_deref()

@@ -25,8 +25,13 @@ impl Scratch {
     pub fn new() -> Self {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| sweep(&base()));
+        Self::within(&base())
+    }
+
+    /// A new one in this directory, which is to go with all in it when the test was killed.
+    pub fn within(parent: &Path) -> Self {
         let name = fresh_name();
-        let path = base().join(&name);
+        let path = parent.join(&name);
         fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Self { name, path }

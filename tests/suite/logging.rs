@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A daemon whose standard error is a pipe of one page.
-fn with_piped_log(daemon: Daemon) -> (Running, PipeReader) {
+pub(crate) fn with_piped_log(daemon: Daemon) -> (Running, PipeReader) {
     let (reader, writer) = std::io::pipe().unwrap();
     let fd = writer.as_raw_fd();
     // SAFETY: only the size of an open pipe is set.

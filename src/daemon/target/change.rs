@@ -63,7 +63,6 @@ impl Target {
             self.spec = Arc::new(spec);
             self.begin_anew(busy, desk);
         }
-        self.shown = None;
         self.show(desk);
     }
 

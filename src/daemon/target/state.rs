@@ -12,15 +12,30 @@ impl Target {
     /// The state, told to the books, and to the log when it changes.
     pub(in crate::daemon) fn show(&mut self, desk: &mut Desk<'_>) {
         let Some((state, why)) = self.state(&desk.book.thresholds(self.id), desk.now) else { return };
+        if self.shown == Some(state) && self.said == Some(state) {
+            return;
+        }
+        let why = why.into_owned();
         if self.shown != Some(state) {
-            let (name, word) = (self.name.as_str(), state.label());
-            match state {
-                State::Ready | State::LayingOut => tracing::info!(name, state = word, "target"),
-                _ => tracing::warn!(name, state = word, reason = &*why, "target"),
-            }
+            self.shown = Some(state);
+            self.lines.changed();
             desk.book.set_state(self.id, state);
         }
-        self.shown = Some(state);
+        if self.said != Some(state) {
+            self.say(state, &why, desk.now);
+        }
+    }
+
+    /// One line for each change, or, where they come too often, one for many.
+    fn say(&mut self, state: State, why: &str, now: Tick) {
+        let Some(unsaid) = self.lines.take(now) else { return };
+        let unsaid = Some(unsaid).filter(|n| *n > 0);
+        let (name, word) = (self.name.as_str(), state.label());
+        match state {
+            State::Ready | State::LayingOut => tracing::info!(name, state = word, unsaid, "target"),
+            _ => tracing::warn!(name, state = word, reason = why, unsaid, "target"),
+        }
+        self.said = Some(state);
     }
 
     /// The state and, where it is a bad one, why.

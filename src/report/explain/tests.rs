@@ -23,6 +23,7 @@ fn files(moved: Option<&str>) -> Place {
         directory: "/srv/data/.diskcanary".to_owned(),
         moved: moved.map(str::to_owned),
         free: Some(Bytes::gib(30)),
+        limits: None,
     }
 }
 
