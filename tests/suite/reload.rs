@@ -196,10 +196,14 @@ pub(crate) struct Footprint {
 
 /// The least of several looks: a scrape's connection comes and goes, and so does a lane that ends.
 pub(crate) fn footprint(daemon: &Running) -> Footprint {
-    let count = |what: &str| fs::read_dir(format!("/proc/{}/{what}", daemon.pid())).unwrap().count();
+    let list = |what: &str| fs::read_dir(format!("/proc/{}/{what}", daemon.pid())).unwrap();
+    // The kernel's own workers of a ring come and go as it likes.
+    let is_ours = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| !name.starts_with("iou-"))
+    };
     let looks = (0..40).map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(25));
-        (count("task"), count("fd"))
+        (list("task").flatten().filter(is_ours).count(), list("fd").count())
     });
     let (threads, descriptors) = looks.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))).unwrap();
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
