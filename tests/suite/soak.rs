@@ -2,7 +2,7 @@
 //! systems served is what the metrics say, to the operation and the byte.
 
 use crate::lab::{
-    Daemon, FuseDisk, Hang, Metrics, Need, Op, Running, Touched, eventually_within, full, lacks,
+    Daemon, FuseDisk, Hang, Metrics, Need, Op, Running, Sample, Touched, eventually_within, full, lacks,
 };
 use crate::reload::{falls, footprint, reload};
 use crate::targets::config;
@@ -32,12 +32,12 @@ fn two_hundred_targets_on_disks_that_go_wrong_leave_nothing_behind_and_lose_no_c
     let disks: Vec<FuseDisk> = (0..DISKS).map(|_| FuseDisk::new()).collect();
     let targets = targets(&disks);
     let daemon = Daemon::new().config(&plan(&targets, false)).start();
-    all_ready(&daemon);
+    all_at_work(&daemon, &targets);
     let before = footprint(&daemon);
 
     let memory = storm(&daemon, &disks, length);
 
-    all_ready(&daemon);
+    all_at_work(&daemon, &targets);
     let after = footprint(&daemon);
     assert_eq!(
         (after.threads, after.descriptors),
@@ -85,19 +85,32 @@ fn plan(targets: &[Target], resting: bool) -> String {
     config(&rows)
 }
 
-fn all_ready(daemon: &Running) {
-    let patience = std::panic::AssertUnwindSafe(|| {
-        eventually_within(RECOVERY, "all targets are ready", || {
-            let ready = daemon.scrape().sum("diskcanary_target_state", &[("state", "ready")]);
-            ready == (DISKS * EACH) as f64
+/// Waits until every target is ready, and each of its probes had a good run since this was asked.
+fn all_at_work(daemon: &Running, targets: &[Target]) {
+    let probes = targets.iter().flat_map(|t| {
+        let of = |probe: &str| (t.name.clone(), probe.to_owned());
+        [Some(of("commit")), t.reads.then(|| of("read"))].into_iter().flatten()
+    });
+    let probes: Vec<(String, String)> = probes.collect();
+    let good = |metrics: &Metrics| -> BTreeMap<(String, String), f64> {
+        let runs = metrics.all("diskcanary_probe_runs_total", &[("result", "ok")]);
+        let each = |s: &&Sample| ((s.labels["target"].clone(), s.labels["probe"].clone()), s.value);
+        runs.iter().map(each).collect()
+    };
+    let before = good(&daemon.scrape());
+    let mut waiting = Vec::new();
+    let waited = std::panic::AssertUnwindSafe(|| {
+        eventually_within(RECOVERY, "all targets are at work", || {
+            let metrics = daemon.scrape();
+            let ready = metrics.sum("diskcanary_target_state", &[("state", "ready")]);
+            let now = good(&metrics);
+            let runs = |of: &BTreeMap<_, f64>, probe| of.get(probe).copied().unwrap_or_default();
+            waiting = probes.iter().filter(|p| runs(&now, p) <= runs(&before, p)).cloned().collect();
+            waiting.is_empty() && ready == (DISKS * EACH) as f64
         });
     });
-    if std::panic::catch_unwind(patience).is_err() {
-        let metrics = daemon.scrape();
-        let states = metrics.samples.iter().filter(|s| s.name == "diskcanary_target_state" && s.value == 1.0);
-        let others: Vec<_> = states.filter(|s| s.labels["state"] != "ready").map(|s| &s.labels).collect();
-        panic!("after {RECOVERY:?} not ready: {others:?}\n{}", daemon.stderr());
-    }
+    let waited = std::panic::catch_unwind(waited);
+    assert!(waited.is_ok(), "no good run within {RECOVERY:?} of {waiting:?}\n{}", daemon.stderr());
 }
 
 /// Faults come and go on all disks until the time is over, and then there are none.
