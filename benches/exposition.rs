@@ -1,10 +1,31 @@
-//! How long it takes to write `/metrics`, without HTTP: `cargo bench --bench exposition`. Books of 1 to 40 targets that have run for
-//! an hour at default intervals, written 200 times each; what is printed are quantiles over those.
+//! How long it takes to write `/metrics`, without HTTP: books of 1 to 40 targets that have run for an hour at default intervals,
+//! written 200 times each.
+//!
+//! ```text
+//! cargo bench --bench exposition -- --output docs/data/exposition.jsonl
+//! BLESS=1 cargo test --test performance
+//! ```
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a bench that cannot run says so and ends"
+)]
+#![allow(clippy::disallowed_methods, reason = "the bench stands outside the house: it opens its own files")]
+#![allow(dead_code, unreachable_pub, reason = "a test of the documents uses the rest of what is shared")]
 
+#[path = "support/machine.rs"]
+mod machine;
+#[path = "support/mod.rs"]
+mod support;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use clap::Parser;
 
 use diskcanary::clock::{self, Tick};
 use diskcanary::expose;
@@ -12,33 +33,63 @@ use diskcanary::io::Inflight;
 use diskcanary::probe::{CommitSample, Outcome, Phase, Probe, ReadSample};
 use diskcanary::record::{Book, Plan, ProbePlan};
 
+use support::cost::Run;
+use support::scrape::{Line, Text, quantile, section};
+
 const HOUR: u64 = 3600;
 
+const TIMES: usize = 200;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where the raw lines go.
+    #[arg(long, default_value = "target/exposition.jsonl")]
+    output: PathBuf,
+    /// Given by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
 fn main() {
-    println!("| targets | series | KiB | min µs | p50 µs | p99 µs |\n|--:|--:|--:|--:|--:|--:|");
-    for targets in [1, 5, 10, 20, 40] {
-        let mut book = Book::new();
-        (0..targets).for_each(|n| fill(&mut book, n));
-        let now = at(HOUR);
-        let snapshot = book.snapshot(now);
-        let mut text = String::new();
-        let mut times: Vec<u64> = (0..200)
-            .map(|_| {
-                text.clear();
-                let start = clock::now();
-                expose::text(&snapshot, now, &mut text);
-                clock::now().nanos_since(start) / 1000
-            })
-            .collect();
-        times.sort_unstable();
-        let series = text.lines().filter(|line| !line.starts_with('#')).count();
-        println!(
-            "| {targets} | {series} | {} | {} | {} | {} |",
-            text.len() / 1024,
-            times[0],
-            times[100],
-            times[197]
-        );
+    let arguments = Arguments::parse();
+    let run = Run {
+        commit: machine::commit(),
+        date: machine::date(),
+        kernel: machine::kernel(),
+        cpu: machine::cpu(),
+        cpus: machine::cpus(),
+        build: machine::build(),
+        load: machine::load(),
+    };
+    let texts = [1, 5, 10, 20, 40].map(|targets| Line::Text(measure(targets)));
+    let lines: Vec<Line> = [Line::Run(run)].into_iter().chain(texts).collect();
+    let rows: Vec<String> = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+    std::fs::write(&arguments.output, rows.concat()).unwrap();
+    println!("{}", section(&lines, &[]));
+}
+
+fn measure(targets: usize) -> Text {
+    let mut book = Book::new();
+    (0..targets).for_each(|n| fill(&mut book, n));
+    let now = at(HOUR);
+    let snapshot = book.snapshot(now);
+    let mut text = String::new();
+    let mut write = || {
+        text.clear();
+        let start = clock::now();
+        expose::text(&snapshot, now, &mut text);
+        clock::now().nanos_since(start) as f64 / 1e3
+    };
+    let mut times: Vec<f64> = (0..TIMES).map(|_| write()).collect();
+    times.sort_by(f64::total_cmp);
+    Text {
+        targets,
+        series: text.lines().filter(|line| !line.starts_with('#')).count(),
+        bytes: text.len(),
+        times: TIMES,
+        least: times[0],
+        p50: quantile(&times, 0.5),
+        p99: quantile(&times, 0.99),
     }
 }
 

@@ -95,7 +95,9 @@ fn commits() {
     for profile in Profile::ALL {
         let [few, many] = [3, 100].map(|commits| {
             let random = fastrand::Rng::with_seed(1);
-            let mut probe = CommitProbe::open(&home, head, profile.row(), None, commits, random).unwrap();
+            let mut probe =
+                CommitProbe::open(&home, head, profile.row(), None, commits, random, &mut Cost::default())
+                    .unwrap();
             heart.beat(clock::now());
             let before = ALLOCATIONS.load(SeqCst);
             let outcome = probe.run(clock::now(), clock::now(), &Inflight::default(), &heart);
@@ -142,7 +144,8 @@ fn laid_out(role: Role) -> (tempfile::TempDir, Home, Head) {
     let inflight = Inflight::default();
     let home = Home::open(&folder.path().canonicalize().unwrap(), &inflight, clock::now()).unwrap();
     let wish = layout::Wish { size: role.minimum(), reserve: Some(Bytes::new(0)) };
-    let mut laying = layout::Layout::begin(&home, role, wish, fastrand::Rng::with_seed(3)).unwrap();
+    let mut laying =
+        layout::Layout::begin(&home, role, wish, fastrand::Rng::with_seed(3), &mut Cost::default()).unwrap();
     loop {
         if let Progress::Done(head, _) =
             laying.step(&home, clock::now(), &inflight, &mut Cost::default()).unwrap()

@@ -40,7 +40,17 @@ fn the_page_says_what_the_data_say() {
         + "\n"
         + &part("Cost on a busy machine", busy, "cost-busy");
     let postgres = support::postgres::section(&support::postgres::parse(&data("postgres")).unwrap());
-    let made = format!("{HEAD}{accuracy}\n{cost}\n{postgres}");
+    let mut made = format!("{HEAD}{accuracy}\n{cost}\n{postgres}");
+    // Benches that have not been run for the page yet have left no data.
+    let data = |name| fs::read_to_string(format!("docs/data/{name}.jsonl")).unwrap_or_default();
+    let impact = support::impact::parse(&data("impact")).unwrap();
+    if !impact.is_empty() {
+        made = made + "\n" + &support::impact::section(&impact);
+    }
+    let [texts, answers] = ["exposition", "scrape"].map(|name| support::scrape::parse(&data(name)).unwrap());
+    if !(texts.is_empty() && answers.is_empty()) {
+        made = made + "\n" + &support::scrape::section(&texts, &answers);
+    }
     if std::env::var_os("BLESS").is_some() {
         fs::write(PAGE, &made).unwrap();
     }

@@ -43,7 +43,8 @@ impl Probing {
         let inflight = Inflight::default();
         let home = Home::open(&dir.canonicalize().unwrap(), &inflight, clock::now()).unwrap();
         let wish = Wish { size: Bytes::new(FILE), reserve: Some(Bytes::new(0)) };
-        let mut layout = Layout::begin(&home, Role::Commits, wish, fastrand::Rng::new()).unwrap();
+        let mut layout =
+            Layout::begin(&home, Role::Commits, wish, fastrand::Rng::new(), &mut Cost::default()).unwrap();
         let head = loop {
             let step = layout.step(&home, clock::now(), &inflight, &mut Cost::default()).unwrap();
             if let Progress::Done(head, _) = step {
@@ -51,7 +52,9 @@ impl Probing {
             }
         };
         let row = Profile::Postgres.row();
-        let probe = CommitProbe::open(&home, head, row, None, COMMITS, fastrand::Rng::new()).unwrap();
+        let probe =
+            CommitProbe::open(&home, head, row, None, COMMITS, fastrand::Rng::new(), &mut Cost::default())
+                .unwrap();
         let heart = Arc::new(Heartbeat::new(clock::now()));
         let over = Arc::new(AtomicBool::new(false));
         let ticker = thread::spawn({

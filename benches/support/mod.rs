@@ -2,7 +2,9 @@
 
 pub mod claim;
 pub mod cost;
+pub mod impact;
 pub mod postgres;
 pub mod profiles;
 pub mod raw;
+pub mod scrape;
 pub mod tables;

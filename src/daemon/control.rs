@@ -28,7 +28,7 @@ use crate::io::Inflight;
 use crate::probe::commit::COMMITS;
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::read::SINGLES;
-use crate::probe::{Method, Probe, State};
+use crate::probe::{Method, Probe, Spent, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
 use crate::schedule::budget::BUDGET;
 use crate::schedule::{
@@ -61,7 +61,7 @@ const SKIP_REASONS: &[&str] = &[
 /// Something for the control thread.
 pub(super) enum Message {
     /// A lane has finished a job.
-    Report { lane: LaneId, report: Report },
+    Report { lane: LaneId, report: Report, spent: Spent },
     /// Something was left for an impatient control thread.
     Wake,
     /// Somebody wants to see everything.
@@ -91,7 +91,7 @@ pub(super) struct Control {
     pub(super) wanted: Wanted,
     /// Good runs that are to be entered, in the order in which they came. All at once, once a second, costs a third of what they
     /// cost one by one on a CPU whose caches have lost us.
-    to_enter: Vec<(Key, Work, Report)>,
+    to_enter: Vec<(Key, Work, Report, Spent)>,
     /// When all ages were last looked at, and the thresholds learned.
     looked: Tick,
     learned: Tick,
@@ -170,10 +170,10 @@ impl Control {
     /// Good runs free their lane and disk at once; the books can wait.
     fn take_what_is_left(&mut self, inbox: &Inbox) {
         while let Some(message) = inbox.left() {
-            if let Message::Report { lane, report } = message
+            if let Message::Report { lane, report, spent } = message
                 && let Some((key, work)) = self.back(lane, &report)
             {
-                self.to_enter.push((key, work, report));
+                self.to_enter.push((key, work, report, spent));
             }
         }
     }
@@ -189,15 +189,8 @@ impl Control {
     }
 
     fn enter_all(&mut self) {
-        for (key, work, report) in std::mem::take(&mut self.to_enter) {
-            self.enter(key, work, report);
-        }
-    }
-
-    fn enter(&mut self, key: Key, work: Work, report: Report) {
-        self.with(key, |target, desk| target.report(work, report, desk));
-        if let Some(target) = self.targets.get(&key) {
-            self.purse.tell(key, target.id, &mut self.book, clock::now());
+        for (key, work, report, spent) in std::mem::take(&mut self.to_enter) {
+            self.with(key, |target, desk| target.report(work, report, &spent, desk));
         }
     }
 
@@ -205,9 +198,9 @@ impl Control {
         self.enter_all();
         match message {
             Message::Wake => {}
-            Message::Report { lane, report } => {
+            Message::Report { lane, report, spent } => {
                 if let Some((key, work)) = self.back(lane, &report) {
-                    self.enter(key, work, report);
+                    self.with(key, |target, desk| target.report(work, report, &spent, desk));
                 }
             }
             // Whoever asked may be gone; that is no loss.
@@ -328,6 +321,10 @@ impl Control {
                 task.into_iter().for_each(|task| self.planner.forfeit(task));
             }
             self.with(key, Target::show);
+            // Whoever shares a disk sees what others have left of it.
+            if let Some(target) = self.targets.get(&key) {
+                self.purse.tell(key, target.id, &mut self.book, now);
+            }
         }
         self.keeper.look(&mut self.targets, &mut self.purse, now, clock::wall());
         self.sampling.exchange(&mut self.book);

@@ -265,7 +265,7 @@ impl Lanes {
         let report = || {
             let sender = sender.clone();
             // Whoever asked may have given up; then nobody needs the answer.
-            move |report| drop(sender.send(report))
+            move |report, _| drop(sender.send(report))
         };
         Ok(Self {
             writer: writer::spawn(context.clone(), report())?,

@@ -9,6 +9,7 @@ use super::Error;
 use super::control::Message;
 use super::inbox::Outbox;
 use crate::io::Inflight;
+use crate::probe::Spent;
 use crate::probe::heartbeat::Heartbeat;
 use crate::schedule::{Context, Direction, Job, Lane, LaneId, Report, Spec, TaskId, reader, writer};
 use crate::target::Roots;
@@ -166,10 +167,10 @@ impl Seats {
     }
 }
 
-fn report_to(lane: LaneId, messages: Outbox) -> impl Fn(Report) + Send + 'static {
-    move |report| {
+fn report_to(lane: LaneId, messages: Outbox) -> impl Fn(Report, Spent) + Send + 'static {
+    move |report, spent| {
         let good_run = matches!(&report, Report::Ran(outcome) if outcome.result.is_ok());
-        let message = Message::Report { lane, report };
+        let message = Message::Report { lane, report, spent };
         if good_run {
             messages.leave(message);
         } else {

@@ -21,7 +21,7 @@ use crate::clock::Tick;
 use crate::config::TargetPlan;
 use crate::persist::Known;
 use crate::probe::layout::{self, Head, Role};
-use crate::probe::{Failure, Outcome, Probe, State, Trouble};
+use crate::probe::{Failure, Outcome, Probe, Spent, State, Trouble};
 use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
@@ -199,22 +199,22 @@ impl Target {
     }
 
     /// Takes in what came of the job that `work` asked for.
-    pub(super) fn report(&mut self, work: Work, report: Report, desk: &mut Desk<'_>) {
+    pub(super) fn report(&mut self, work: Work, report: Report, spent: &Spent, desk: &mut Desk<'_>) {
+        desk.book.add_cost(self.id, Probe::Commit, &spent.commits);
+        desk.book.add_cost(self.id, Probe::Read, &spent.reads);
         if std::mem::take(&mut self.stale[work.direction() as usize]) {
             self.came_too_late(&report, desk);
             return;
         }
         match report {
             Report::Prepared(prepared) => self.prepared(*prepared, desk),
-            Report::Laying { role, done, total, cost } => {
+            Report::Laying { role, done, total } => {
                 desk.book.set_layout(self.id, probe_of(role), done, total);
-                desk.book.add_cost(self.id, probe_of(role), &cost);
                 self.laid = done;
                 self.next_slice(desk);
             }
-            Report::Laid { role, head, cost, finding } => {
+            Report::Laid { role, head, finding } => {
                 desk.book.set_layout(self.id, probe_of(role), head.size, head.size);
-                desk.book.add_cost(self.id, probe_of(role), &cost);
                 desk.book.find(self.id, probe_of(role), &finding);
                 self.laid(role, head, desk);
             }

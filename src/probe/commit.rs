@@ -55,6 +55,7 @@ impl CommitProbe {
         method: Option<Method>,
         commits: usize,
         random: fastrand::Rng,
+        cost: &mut Cost,
     ) -> Result<Self, Trouble> {
         let durability = match method.unwrap_or(row.method) {
             Method::Fdatasync => Durability::Fdatasync,
@@ -71,7 +72,7 @@ impl CommitProbe {
             .collect::<Result<Vec<_>, Errno>>()
             .map_err(fail)?;
         let at = home.path().join(Role::Commits.file_name());
-        head.confirm(&file, &at)?;
+        head.confirm(&file, &at, cost)?;
         let seat = Seat::of(&file, at).map_err(fail)?;
         let size = sys::page_size();
         let partial = direct == Direct::No && row.partial_pages(u32::try_from(size).unwrap_or(u32::MAX));
@@ -248,9 +249,7 @@ fn fetch(file: &File, page: &mut Buffer, at: u64, inflight: &Inflight, cost: &mu
     if sys::read_without_waiting(file.fd(), &mut page[..1], at) == Ok(1) {
         return Ok(());
     }
-    cost.reads += 1;
-    let read = io::fetch(file, page, at, inflight)?;
-    cost.read_bytes += read as u64;
+    let read = cost.read(io::fetch(file, page, at, inflight))?;
     // The file has shrunk: the commit would make it grow.
     if read == 0 { Err(Errno::ENODATA) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::content::{self, BLOCK, Stamp, Wrong};
 use super::layout::Role;
-use super::{Stage, Trouble};
+use super::{Cost, Stage, Trouble};
 use crate::sys::{self, Buffer, Dir, Direct, EntryKind, Errno, File, FileStat};
 
 /// The head's body: format, complete, size, wished, each 8 bytes little endian.
@@ -60,13 +60,13 @@ impl Head {
 
     /// Makes sure that an open file is the one whose head this is, whatever its name meant when it was looked at. `at` is
     /// for the message. `EBADMSG`: it is another file, or was changed; looking again mends it.
-    pub fn confirm(&self, file: &File, at: &Path) -> Result<(), Trouble> {
+    pub fn confirm(&self, file: &File, at: &Path, cost: &mut Cost) -> Result<(), Trouble> {
         let fail = |e| Trouble::io(Stage::Open, format_args!("cannot look at {}", at.display()), e);
         let stat = file.stat().map_err(fail)?;
         // Direct I/O may want more than a block.
         let room = file.direct_alignment().map_or(BLOCK, |needed| BLOCK.max(needed.offset as usize));
         let mut block = Buffer::new(room).map_err(fail)?;
-        let read = file.read_at(&mut block, 0).map_err(fail)?;
+        let read = cost.read(file.read_at(&mut block, 0)).map_err(fail)?;
         let _ = file.drop_cached();
         let now = Self::read_from(&block[..read.min(BLOCK)]);
         let why = match stranger(&stat) {
@@ -119,14 +119,14 @@ impl Refusal {
 }
 
 /// The file of `role` in our directory; `None` when there is none. A foreign one is an error, and is left alone.
-pub(super) fn look(dir: &Dir, path: &Path, role: Role) -> Result<Option<Ours>, Trouble> {
-    examine(dir, role).map_err(|refusal| refusal.at(path, role.file_name()))
+pub(super) fn look(dir: &Dir, path: &Path, role: Role, cost: &mut Cost) -> Result<Option<Ours>, Trouble> {
+    examine(dir, role, cost).map_err(|refusal| refusal.at(path, role.file_name()))
 }
 
 /// Removes the file of `role` after a look at it in this very moment; `false` when there is none.
-pub(super) fn remove(dir: &Dir, path: &Path, role: Role) -> Result<bool, Trouble> {
+pub(super) fn remove(dir: &Dir, path: &Path, role: Role, cost: &mut Cost) -> Result<bool, Trouble> {
     let name = role.file_name();
-    let Some(ours) = look(dir, path, role)? else { return Ok(false) };
+    let Some(ours) = look(dir, path, role, cost)? else { return Ok(false) };
     match dir.stat(name) {
         Ok(named) if named.identity() == ours.stat.identity() => {}
         Ok(_) => return Err(Refusal::Foreign("it was put there this moment").at(path, name)),
@@ -141,7 +141,7 @@ pub(super) fn remove(dir: &Dir, path: &Path, role: Role) -> Result<bool, Trouble
 }
 
 /// As [`look`], with the reason apart.
-pub(super) fn examine(dir: &Dir, role: Role) -> Result<Option<Ours>, Refusal> {
+pub(super) fn examine(dir: &Dir, role: Role, cost: &mut Cost) -> Result<Option<Ours>, Refusal> {
     let name = role.file_name();
     match dir.kind(name) {
         Err(Errno::ENOENT) => return Ok(None),
@@ -155,11 +155,12 @@ pub(super) fn examine(dir: &Dir, role: Role) -> Result<Option<Ours>, Refusal> {
         return Err(Refusal::Foreign(why));
     }
     let mut block = [0; BLOCK];
-    let read = file.read_at(&mut block, 0)?;
+    let read = cost.read(file.read_at(&mut block, 0))?;
     let head = Head::read_from(&block[..read]);
     // Left by a crash before its head was durable, or put there empty: no byte of it is anybody's. Or our magic over broken
     // bytes: ours, and not to be trusted.
-    let ours = head.is_some() || content::open(&block[..read]) == Err(Wrong::Checksum) || all_zero(&file)?;
+    let ours =
+        head.is_some() || content::open(&block[..read]) == Err(Wrong::Checksum) || all_zero(&file, cost)?;
     // The head must be read from the disk the next time too, not from the page cache.
     let _ = file.drop_cached();
     if ours {
@@ -179,14 +180,14 @@ fn stranger(stat: &FileStat) -> Option<&'static str> {
 }
 
 /// Whether no byte of the file was ever anything but zero, as far as [`MOST_ZEROS`] of written ones; holes cost nothing.
-fn all_zero(file: &File) -> Result<bool, Errno> {
+fn all_zero(file: &File, cost: &mut Cost) -> Result<bool, Errno> {
     let mut chunk = Buffer::new(CHUNK)?;
     let (mut at, mut looked) = (0, 0);
     while let Some((begin, end)) = file.data_from(at)? {
         at = begin;
         while at < end {
             let len = CHUNK.min(usize::try_from(end - at).unwrap_or(CHUNK));
-            let read = file.read_at(&mut chunk[..len], at)?;
+            let read = cost.read(file.read_at(&mut chunk[..len], at))?;
             looked += read as u64;
             if chunk[..read].iter().any(|b| *b != 0) || looked > MOST_ZEROS {
                 return Ok(false);

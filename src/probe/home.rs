@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::head::{self, Refusal};
 use super::layout::Role;
-use super::{Stage, Trouble};
+use super::{Cost, Stage, Trouble};
 use crate::io::{Inflight, Op};
 use crate::sys::{self, Dir, Direct, Errno, File, Space};
 
@@ -122,7 +122,7 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
 /// and the lock last: until then no other process can hold it.
 fn empty(dir: &Dir, path: &Path, lock: &File, removed: &mut Vec<PathBuf>) -> Result<(), String> {
     for role in [Role::Commits, Role::Reads] {
-        if head::remove(dir, path, role).map_err(|t| t.failure.message)? {
+        if head::remove(dir, path, role, &mut Cost::default()).map_err(|t| t.failure.message)? {
             removed.push(path.join(role.file_name()));
         }
     }
@@ -147,7 +147,7 @@ fn empty(dir: &Dir, path: &Path, lock: &File, removed: &mut Vec<PathBuf>) -> Res
 fn foreign(dir: &Dir, name: &str) -> Option<String> {
     let not_ours = |why: &str| Some(format!("`{}`, which is not ours: {why}", name.escape_debug()));
     if let Some(role) = [Role::Commits, Role::Reads].into_iter().find(|role| role.file_name() == name) {
-        return match head::examine(dir, role) {
+        return match head::examine(dir, role, &mut Cost::default()) {
             Ok(_) => None,
             Err(Refusal::Foreign(why)) => not_ours(why),
             Err(Refusal::Io(e)) => not_ours(&format!("it cannot be looked at: {e}")),
@@ -172,7 +172,8 @@ pub fn remove(parent: &Path, role: Role) -> Result<(), String> {
     let path = parent.join(NAME);
     let say = |e: Errno| format!("cannot remove {}: {e}", path.join(role.file_name()).display());
     let dir = Dir::open(parent).and_then(|above| above.subdirectory(NAME)).map_err(say)?;
-    let removed = lock_ours(&dir, &path).and_then(|_lock| head::remove(&dir, &path, role).map(|_removed| ()));
+    let removed = lock_ours(&dir, &path)
+        .and_then(|_lock| head::remove(&dir, &path, role, &mut Cost::default()).map(|_removed| ()));
     removed.map_err(|t| t.failure.message)
 }
 

@@ -85,8 +85,8 @@ pub fn there(parent: &Path, role: Role) -> Option<Head> {
 
 /// Looks at the file of `role`. A file that we did not make is an error, and is left alone. One of ours that was never
 /// finished, and for which there is no room any more, is removed: it would hold space for nothing.
-pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
-    let there = head::look(home.dir(), home.path(), role)?;
+pub fn look(home: &Home, role: Role, wish: Wish, cost: &mut Cost) -> Result<Found, Trouble> {
+    let there = head::look(home.dir(), home.path(), role, cost)?;
     if let Some(Ours { stat, head: Some(head) }) = there
         && (head.complete && head.size == stat.size && head.wished == wish.size.get())
     {
@@ -97,7 +97,7 @@ pub fn look(home: &Home, role: Role, wish: Wish) -> Result<Found, Trouble> {
     let available = space.available.saturating_add(held).min(space.total);
     let fits = size_for(Space { available, ..space }, role, wish);
     if fits.is_err() && there.is_some_and(|ours| !ours.head.is_some_and(|head| head.complete)) {
-        head::remove(home.dir(), home.path(), role)?;
+        head::remove(home.dir(), home.path(), role, cost)?;
     }
     fits.map(|_| Found::Lay)
 }
@@ -125,16 +125,22 @@ pub enum Progress {
 impl Layout {
     /// Removes what was there, decides the size by the space that is free, and begins. `random` must differ from
     /// run to run.
-    pub fn begin(home: &Home, role: Role, wish: Wish, mut random: fastrand::Rng) -> Result<Self, Trouble> {
+    pub fn begin(
+        home: &Home,
+        role: Role,
+        wish: Wish,
+        mut random: fastrand::Rng,
+        cost: &mut Cost,
+    ) -> Result<Self, Trouble> {
         let name = role.file_name();
         let fail = |e| Trouble::below(Stage::Layout, "cannot create", home.path(), name, e);
         // Long after it was looked at: somebody may have put his own there since.
-        head::remove(home.dir(), home.path(), role)?;
+        head::remove(home.dir(), home.path(), role, cost)?;
         let size = size_for(home.space()?, role, wish)?;
         let file = match home.dir().create_file(name, Direct::Yes) {
             // Some file systems create the file before they refuse O_DIRECT.
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
-                head::remove(home.dir(), home.path(), role)?;
+                head::remove(home.dir(), home.path(), role, cost)?;
                 home.dir().create_file(name, Direct::No)
             }
             other => other,
@@ -179,23 +185,20 @@ impl Layout {
         while self.written < end {
             let len = CHUNK.min(usize::try_from(self.head.size - self.written).unwrap_or(CHUNK));
             self.fill(len);
-            write_all(&self.file, &self.buffer[..len], self.written)?;
+            write_all(&self.file, &self.buffer[..len], self.written, cost)?;
             self.written += len as u64;
-            cost.writes += 1;
-            cost.written_bytes += len as u64;
         }
-        self.file.fdatasync()?;
-        cost.syncs += 1;
+        cost.sync(self.file.fdatasync())?;
         if self.written < self.head.size {
             return Ok(Progress::Going(self.written, self.head.size));
         }
-        self.file.fsync()?;
+        cost.sync(self.file.fsync())?;
         let extents = self.file.extents()?;
         self.still_ours(home)?;
         self.head.complete = true;
         self.head.seal_into(&mut self.buffer[..BLOCK]);
-        write_all(&self.file, &self.buffer[..BLOCK], 0)?;
-        self.file.fsync()?;
+        write_all(&self.file, &self.buffer[..BLOCK], 0, cost)?;
+        cost.sync(self.file.fsync())?;
         let _ = self.file.drop_cached();
         Ok(Progress::Done(self.head, extents))
     }
@@ -236,10 +239,10 @@ pub fn pace(rate: Bytes) -> Duration {
     Duration::from_secs_f64(SLICE as f64 / (rate.get().max(1)) as f64)
 }
 
-fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+fn write_all(file: &File, mut bytes: &[u8], mut at: u64, cost: &mut Cost) -> Result<(), Errno> {
     let mut interrupted = 0;
     while !bytes.is_empty() {
-        let n = match file.write_at(bytes, at) {
+        let n = match cost.write(file.write_at(bytes, at)) {
             Ok(0) => return Err(Errno::ENOSPC),
             Err(Errno::EINTR) if interrupted < MOST_RETRIES => {
                 interrupted += 1;

@@ -16,7 +16,7 @@ pub mod truth;
 
 pub use outcome::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Invalid, Outcome, PerCommit, Phase, Probe,
-    ReadSample, Stage, State, Verdict,
+    ReadSample, Spent, Stage, State, Verdict,
 };
 pub use profile::{Layout, Method, Profile, Row};
 pub use trouble::{Trouble, state_after};

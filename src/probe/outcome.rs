@@ -186,19 +186,51 @@ pub struct Burst {
     pub iops: f64,
 }
 
-/// What a run cost, as issued by us.
+/// What was issued for a probe on its file or device: runs, layout, looks at a file's head, truth checks. What failed or came back
+/// short has cost as much as what did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Reads.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes, layout included.
+    /// Writes.
     pub writes: u64,
-    /// Bytes written, layout included.
+    /// Bytes written.
     pub written_bytes: u64,
     /// fsync and fdatasync calls.
     pub syncs: u64,
+}
+
+/// What a lane's job cost beside a run, which brings its own [`Cost`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// On the commit file.
+    pub commits: Cost,
+    /// On the read file, or on the device that is read.
+    pub reads: Cost,
+}
+
+impl Cost {
+    /// Counts a read that was issued, and hands on what came of it.
+    pub fn read<E>(&mut self, came: Result<usize, E>) -> Result<usize, E> {
+        self.reads += 1;
+        self.read_bytes += came.as_ref().map_or(0, |n| *n as u64);
+        came
+    }
+
+    /// Counts a write that was issued, and hands on what came of it.
+    pub fn write<E>(&mut self, came: Result<usize, E>) -> Result<usize, E> {
+        self.writes += 1;
+        self.written_bytes += came.as_ref().map_or(0, |n| *n as u64);
+        came
+    }
+
+    /// Counts a sync that was issued, and hands on what came of it.
+    pub fn sync<E>(&mut self, came: Result<(), E>) -> Result<(), E> {
+        self.syncs += 1;
+        came
+    }
 }
 
 /// What one run of a probe found.

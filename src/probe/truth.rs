@@ -2,7 +2,7 @@
 //! `unknown`, not `fine`, where a witness cannot be had.
 
 use super::content::BLOCK;
-use super::{Fault, Finding, PerCommit, Verdict};
+use super::{Cost, Fault, Finding, PerCommit, Verdict};
 use crate::io::{Durability, Source};
 use crate::sys::{Buffer, Errno, Extents, read_without_waiting};
 use crate::target::Counters;
@@ -47,19 +47,22 @@ pub fn cached(
     blocks: u64,
     random: &mut fastrand::Rng,
     device_reads: &mut dyn FnMut() -> Option<u64>,
+    cost: &mut Cost,
 ) -> Finding {
     let Ok(mut buffer) = Buffer::new(BLOCK + 1) else {
         return Finding::unknown(Fault::Cached, "no memory for the check");
     };
     let place = |random: &mut fastrand::Rng| random.u64(0..blocks.max(1)) * BLOCK as u64;
-    match source.read_at(&mut buffer[1..], place(random)) {
+    match cost.read(source.read_at(&mut buffer[1..], place(random))) {
         Err(Errno::EINVAL | Errno::EFAULT) => return Finding::fine(Fault::Cached),
         Err(e) => return Finding::unknown(Fault::Cached, format!("the check's read failed: {e}")),
         Ok(_) => {}
     }
     let places: Vec<u64> = (0..WITNESSES).map(|_| place(random)).collect();
-    let mut read_all =
-        || places.iter().filter(|at| source.read_at(&mut buffer[..BLOCK], **at) == Ok(BLOCK)).count();
+    let mut read_all = || {
+        let mut whole = |at: u64| cost.read(source.read_at(&mut buffer[..BLOCK], at)) == Ok(BLOCK);
+        places.iter().filter(|at| whole(**at)).count()
+    };
     read_all();
     if let Some(before) = device_reads() {
         let good = read_all();

@@ -102,8 +102,11 @@ impl Book {
         }
     }
 
-    /// What was spent for a probe outside of a run, which is its layout. An [`Outcome`] brings its own cost.
+    /// What was spent for a probe beside its runs. An [`Outcome`] brings its own cost.
     pub fn add_cost(&mut self, id: TargetId, probe: Probe, cost: &Cost) {
+        if *cost == Cost::default() {
+            return;
+        }
         let Some(entry) = self.touch(id) else { return };
         if let Some(p) = entry.probe(probe) {
             add(&mut p.cost, cost);

@@ -162,7 +162,7 @@ pub struct ProbeView {
     pub invalid: Vec<(Invalid, u64)>,
     /// `EAGAIN` answers.
     pub retries: u64,
-    /// What it has cost, layout included.
+    /// What it has cost.
     pub cost: Cost,
     /// Wall-clock time since 1970 of the last good run's end.
     pub last_success: Option<Duration>,

@@ -14,7 +14,7 @@ use crate::clock::{self, Tick};
 use crate::io::{Inflight, Op, Wait, Wish};
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::layout::{Head, Role};
-use crate::probe::{Cost, Finding, Method, Outcome, Profile, Trouble};
+use crate::probe::{Finding, Method, Outcome, Profile, Spent, Trouble};
 use crate::sys;
 use crate::target::Roots;
 use crate::units::Bytes;
@@ -117,8 +117,6 @@ pub enum Report {
         done: u64,
         /// Of how many.
         total: u64,
-        /// What the slice cost.
-        cost: Cost,
     },
     /// A probe file is complete.
     Laid {
@@ -126,8 +124,6 @@ pub enum Report {
         role: Role,
         /// Its head.
         head: Head,
-        /// What the last slice cost.
-        cost: Cost,
         /// Whether its extents are written.
         finding: Finding,
     },
@@ -147,6 +143,9 @@ pub enum Report {
 pub(super) trait Worker {
     /// One job from start to end.
     fn work(&mut self, job: Job) -> Report;
+
+    /// What its jobs cost beside their runs since this was last asked, however they ended.
+    fn take_spent(&mut self) -> Spent;
 }
 
 /// A job, and what the lane is to be from now on if that has changed.
@@ -177,7 +176,7 @@ impl Lane {
         direction: Direction,
         context: Context,
         make: impl Fn(&Context) -> W + Send + 'static,
-        report: impl Fn(Report) + Send + 'static,
+        report: impl Fn(Report, Spent) + Send + 'static,
     ) -> Result<Self, sys::Errno> {
         let (orders, inbox) = sync_channel(1);
         thread::Builder::new().stack_size(STACK).spawn(move || {
@@ -224,7 +223,7 @@ fn serve<W: Worker>(
     mut context: Context,
     inbox: &Receiver<Order>,
     make: &dyn Fn(&Context) -> W,
-    report: &dyn Fn(Report),
+    report: &dyn Fn(Report, Spent),
 ) {
     let mut worker = make(&context);
     while let Ok(Order { spec, job }) = inbox.recv() {
@@ -237,11 +236,13 @@ fn serve<W: Worker>(
             worker = make(&context);
         }
         // The worker is thrown away after a panic, so nothing half-done of it is seen again.
-        match catch_unwind(AssertUnwindSafe(|| worker.work(job))) {
-            Ok(done) => report(done),
+        let done = catch_unwind(AssertUnwindSafe(|| worker.work(job)));
+        let spent = worker.take_spent();
+        match done {
+            Ok(done) => report(done, spent),
             Err(panic) => {
                 worker = make(&context);
-                report(Report::Panicked(message(&*panic)));
+                report(Report::Panicked(message(&*panic)), spent);
             }
         }
     }
@@ -255,6 +256,7 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::Cost;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -264,13 +266,17 @@ mod tests {
         fn work(&mut self, _: Job) -> Report {
             self.0 += 1;
             assert!(self.0 < 2, "the second job of a worker");
-            Report::Laying { role: Role::Reads, done: 0, total: 0, cost: Cost::default() }
+            Report::Laying { role: Role::Reads, done: 0, total: 0 }
+        }
+
+        fn take_spent(&mut self) -> Spent {
+            Spent { reads: Cost { reads: self.0.into(), ..Cost::default() }, ..Spent::default() }
         }
     }
 
     fn lane<W: Worker>(
         make: impl Fn(&Context) -> W + Send + 'static,
-        report: impl Fn(Report) + Send + 'static,
+        report: impl Fn(Report, Spent) + Send + 'static,
     ) -> Lane {
         let context = Context {
             spec: Arc::new(spec("/first")),
@@ -294,12 +300,16 @@ mod tests {
         fn work(&mut self, _: Job) -> Report {
             Report::Panicked(self.0.display().to_string())
         }
+
+        fn take_spent(&mut self) -> Spent {
+            Spent::default()
+        }
     }
 
     #[test]
     fn a_new_spec_makes_a_new_worker_before_the_job() {
         let (tell, told) = channel();
-        let lane = lane(|context| Named(context.spec.path.clone()), move |r| drop(tell.send(r)));
+        let lane = lane(|context| Named(context.spec.path.clone()), move |r, _| drop(tell.send(r)));
         let mut seen = Vec::new();
         for new in [None, Some(Arc::new(spec("/second"))), None] {
             assert!(lane.give(new, Job::Prepare));
@@ -314,14 +324,17 @@ mod tests {
     #[test]
     fn a_panic_is_told_and_the_lane_goes_on_with_a_new_worker() {
         let (tell, told) = channel();
-        let lane = lane(|_| Fragile(0), move |r| drop(tell.send(r)));
-        let mut seen = Vec::new();
+        let lane = lane(|_| Fragile(0), move |r, spent| drop(tell.send((r, spent.reads.reads))));
+        let (mut seen, mut spent) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             assert!(lane.give(None, Job::Prepare));
-            seen.push(told.recv_timeout(Duration::from_secs(20)).unwrap());
+            let (report, cost) = told.recv_timeout(Duration::from_secs(20)).unwrap();
+            seen.push(report);
+            spent.push(cost);
         }
         assert!(matches!(seen[0], Report::Laying { .. }));
         assert!(matches!(&seen[1], Report::Panicked(m) if m.contains("second job")));
         assert!(matches!(seen[2], Report::Laying { .. }));
+        assert_eq!(spent, [1, 2, 1], "what was spent before the panic is told too");
     }
 }

@@ -12,7 +12,7 @@ use crate::probe::content::BLOCK;
 use crate::probe::layout::{Head, Role};
 use crate::probe::read::{Expect, ReadProbe, SLOTS};
 use crate::probe::seat::Seat;
-use crate::probe::{Fault, Finding, Stage, Trouble, Verdict, truth};
+use crate::probe::{Cost, Fault, Finding, Spent, Stage, Trouble, Verdict, truth};
 use crate::sys::{Device, Dir, Direct, Errno};
 use crate::target::{self, Target};
 
@@ -63,7 +63,7 @@ impl OpenedReads {
 }
 
 /// The reading lane of a target.
-pub fn spawn(context: Context, report: impl Fn(Report) + Send + 'static) -> Result<Lane, Errno> {
+pub fn spawn(context: Context, report: impl Fn(Report, Spent) + Send + 'static) -> Result<Lane, Errno> {
     Lane::spawn(Direction::Read, context, |context| Reader::new(context.clone()), report)
 }
 
@@ -71,6 +71,7 @@ struct Reader {
     context: Context,
     random: fastrand::Rng,
     open: Option<Open>,
+    spent: Spent,
 }
 
 struct Open {
@@ -100,12 +101,16 @@ impl Worker for Reader {
             Job::Prepare | Job::Layout(_) | Job::Commit { .. } => Report::Failed(closed()),
         }
     }
+
+    fn take_spent(&mut self) -> Spent {
+        std::mem::take(&mut self.spent)
+    }
 }
 
 impl Reader {
     fn new(context: Context) -> Self {
         let random = fastrand::Rng::with_seed(context.seed.rotate_left(17) ^ clock::now().nanos());
-        Self { context, random, open: None }
+        Self { context, random, open: None, spent: Spent::default() }
     }
 
     fn opened(&mut self, open: impl FnOnce(&mut Self) -> Result<OpenedReads, Trouble>) -> Report {
@@ -129,7 +134,7 @@ impl Reader {
             other => other,
         }
         .map_err(fail)?;
-        head.confirm(&file, &home.join(name))?;
+        head.confirm(&file, &home.join(name), &mut self.spent.reads)?;
         let seat = Seat::of(&file, home.join(name)).map_err(fail)?;
         let target = self.resolve()?;
         let opened = self.start(target, Source::File(file), direct, Expect::File(head), fail)?;
@@ -180,7 +185,7 @@ impl Reader {
         let engine = probe.engine();
         let next_check = clock::now() + CHECK_EVERY;
         let open = Open { probe, source, expect, direct, target: target.clone(), next_check, seat: None };
-        let findings = open.check(&self.context, &mut self.random);
+        let findings = open.check(&self.context, &mut self.random, &mut self.spent.reads);
         self.open = Some(open);
         Ok(OpenedReads { target, engine, reason: opened.reason, direct, findings })
     }
@@ -203,7 +208,8 @@ impl Reader {
         } else if outcome.finished >= open.next_check {
             open.next_check = outcome.finished + CHECK_EVERY;
             self.context.inflight.begin(Op::Read, clock::now());
-            outcome.findings.extend(open.check(&self.context, &mut self.random));
+            let findings = open.check(&self.context, &mut self.random, &mut outcome.cost);
+            outcome.findings.extend(findings);
             self.context.inflight.end(Op::Read);
         }
         Report::Ran(Box::new(outcome))
@@ -212,7 +218,7 @@ impl Reader {
 
 impl Open {
     /// The checks that are too dear for every run.
-    fn check(&self, context: &Context, random: &mut fastrand::Rng) -> Vec<Finding> {
+    fn check(&self, context: &Context, random: &mut fastrand::Rng, cost: &mut Cost) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Source::File(file) = &self.source {
             findings.push(truth::unwritten(file.extents()));
@@ -224,7 +230,7 @@ impl Open {
             };
             let mut totals = Totals::of(&self.target, &context.roots);
             let mut reads = || totals.read().map(|total| total.reads);
-            findings.push(truth::cached(&self.source, blocks, random, &mut reads));
+            findings.push(truth::cached(&self.source, blocks, random, &mut reads, cost));
         }
         findings
     }

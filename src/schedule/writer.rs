@@ -11,7 +11,7 @@ use crate::probe::commit::{COMMITS, CommitProbe};
 use crate::probe::home::{self, Home};
 use crate::probe::layout::{self, Found, Head, Layout, Progress, Role, Wish};
 use crate::probe::truth::{self, Underneath};
-use crate::probe::{Cost, Failure, Outcome, Stage, State, Trouble};
+use crate::probe::{Failure, Outcome, Spent, Stage, State, Trouble};
 use crate::sys::{Dir, Errno};
 use crate::target::{self, Kind, Refusal, Target};
 
@@ -44,7 +44,7 @@ pub enum FileState {
 }
 
 /// The writing lane of a target.
-pub fn spawn(context: Context, report: impl Fn(Report) + Send + 'static) -> Result<Lane, Errno> {
+pub fn spawn(context: Context, report: impl Fn(Report, Spent) + Send + 'static) -> Result<Lane, Errno> {
     Lane::spawn(Direction::Write, context, |context| Writer::new(context.clone()), report)
 }
 
@@ -58,6 +58,7 @@ struct Writer {
     commits: Option<CommitProbe>,
     /// A commit was not made durable: what the file holds is not known.
     suspect: bool,
+    spent: Spent,
 }
 
 impl Worker for Writer {
@@ -74,6 +75,10 @@ impl Worker for Writer {
             }
         }
     }
+
+    fn take_spent(&mut self) -> Spent {
+        std::mem::take(&mut self.spent)
+    }
 }
 
 impl Writer {
@@ -88,6 +93,7 @@ impl Writer {
             layout: None,
             commits: None,
             suspect: false,
+            spent: Spent::default(),
         }
     }
 
@@ -124,7 +130,10 @@ impl Writer {
         let wish = |size| Wish { size, reserve: spec.reserve };
         let reads = spec.read.map(|read| match self.laying(Role::Reads) {
             true => FileState::Lay,
-            false => state(layout::look(&home, Role::Reads, wish(read.file_size))),
+            false => {
+                let cost = &mut self.spent.reads;
+                state(layout::look(&home, Role::Reads, wish(read.file_size), cost))
+            }
         });
         let path = home.path().to_owned();
         self.totals = Totals::of(&target, &self.context.roots);
@@ -154,7 +163,7 @@ impl Writer {
             return FileState::Lay;
         }
         let wish = Wish { size: spec.file_size, reserve: self.context.spec.reserve };
-        match layout::look(home, Role::Commits, wish) {
+        match layout::look(home, Role::Commits, wish, &mut self.spent.commits) {
             Ok(Found::Ready(_)) if self.suspect => FileState::Lay,
             Ok(Found::Ready(head)) if self.commits.as_ref().is_some_and(|open| open.head() == head) => {
                 FileState::Ready(head)
@@ -169,7 +178,8 @@ impl Writer {
 
     fn open_commits(&mut self, home: &Home, head: Head, spec: CommitSpec) -> Result<(), Trouble> {
         let random = self.random.fork();
-        let probe = CommitProbe::open(home, head, spec.profile.row(), Some(spec.method), COMMITS, random)?;
+        let (row, method, cost) = (spec.profile.row(), Some(spec.method), &mut self.spent.commits);
+        let probe = CommitProbe::open(home, head, row, method, COMMITS, random, cost)?;
         (self.commits, self.suspect) = (Some(probe), false);
         Ok(())
     }
@@ -178,6 +188,10 @@ impl Writer {
     fn lay(&mut self, role: Role) -> Result<Report, Trouble> {
         let home = self.home.as_ref().ok_or_else(not_here)?;
         let spec = &self.context.spec;
+        let cost = match role {
+            Role::Commits => &mut self.spent.commits,
+            Role::Reads => &mut self.spent.reads,
+        };
         let size = match role {
             Role::Commits => spec.commit.map(|c| c.file_size),
             Role::Reads => spec.read.map(|r| r.file_size),
@@ -190,16 +204,15 @@ impl Writer {
                 if role == Role::Commits {
                     self.commits = None;
                 }
-                let begun = Layout::begin(home, role, wish, self.random.fork());
+                let begun = Layout::begin(home, role, wish, self.random.fork(), cost);
                 self.context.inflight.end(Op::Layout);
                 begun?
             }
         };
-        let mut cost = Cost::default();
-        match layout.step(home, clock::now(), &self.context.inflight, &mut cost)? {
+        match layout.step(home, clock::now(), &self.context.inflight, cost)? {
             Progress::Going(done, total) => {
                 self.layout = Some(layout);
-                Ok(Report::Laying { role, done, total, cost })
+                Ok(Report::Laying { role, done, total })
             }
             Progress::Done(head, extents) => {
                 if let (Role::Commits, Some(commit), Some(home)) = (role, spec.commit, self.home.take()) {
@@ -209,7 +222,7 @@ impl Writer {
                     self.home = Some(home);
                     opened?;
                 }
-                Ok(Report::Laid { role, head, cost, finding: truth::unwritten(Ok(extents)) })
+                Ok(Report::Laid { role, head, finding: truth::unwritten(Ok(extents)) })
             }
         }
     }

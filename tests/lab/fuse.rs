@@ -4,6 +4,7 @@
 
 mod serve;
 mod server;
+mod tally;
 mod tree;
 
 pub use server::{FuseServer, serve_if_asked};
@@ -16,6 +17,8 @@ use serve::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tally::Tally;
+pub use tally::Touched;
 use tree::Tree;
 
 /// A mounted disk with live controls; released, unmounted and removed when dropped.
@@ -24,6 +27,7 @@ pub struct FuseDisk {
     path: PathBuf,
     backing: PathBuf,
     rules: Arc<Rules>,
+    tally: Arc<Tally>,
     session: Option<fuser::BackgroundSession>,
     scratch: Scratch,
 }
@@ -41,10 +45,10 @@ impl FuseDisk {
 
     fn over(scratch: Scratch) -> Self {
         let (path, backing) = (scratch.dir("mnt"), scratch.dir("backing"));
-        let rules = Arc::new(Rules::default());
-        let disk = Disk::new(Tree::new(&backing), Arc::clone(&rules));
+        let (rules, tally) = (Arc::new(Rules::default()), Arc::<Tally>::default());
+        let disk = Disk::new(Tree::new(&backing), Arc::clone(&rules), Arc::clone(&tally));
         let session = fuser::spawn_mount(disk, &path, &config(scratch.name())).expect("a FUSE mount");
-        Self { path, backing, rules, session: Some(session), scratch }
+        Self { path, backing, rules, tally, session: Some(session), scratch }
     }
 
     /// Where it is mounted.
@@ -91,6 +95,11 @@ impl FuseDisk {
     #[must_use]
     pub fn hang(&self, ops: &[Op]) -> Hang {
         self.rules.hang(ops)
+    }
+
+    /// Everything that was answered on the data of files since the mount, by file and kind.
+    pub fn touched(&self) -> Touched {
+        Touched::new(self.tally.all(), &self.backing)
     }
 
     /// What arrived of this kind since the mount.

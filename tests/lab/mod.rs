@@ -70,6 +70,7 @@ mod rules;
 mod scratch;
 mod strace;
 mod wait;
+mod zram;
 
 pub use blktrace::{BlockTrace, Request};
 pub use cgroup::{Blkio, Cpu, Devices, Direction, Freezer};
@@ -81,7 +82,7 @@ pub use confine::{
 };
 pub use daemon::{Daemon, Running, free_port};
 pub use direct::{Aligned, open_direct};
-pub use fuse::{FuseDisk, FuseServer, serve_if_asked};
+pub use fuse::{FuseDisk, FuseServer, Touched, serve_if_asked};
 pub use http::{Response, get, request};
 pub use loops::{Loop, LoopOptions};
 pub use metrics::{Histogram, Metrics, Sample};
@@ -95,3 +96,4 @@ pub use rules::{Count, Hang, Op};
 pub use scratch::{Scratch, checksum};
 pub use strace::{Call, Strace, StraceLog};
 pub use wait::{eventually, eventually_within, within};
+pub use zram::Zram;

@@ -38,18 +38,23 @@ impl Mounted {
 
     /// The file system on this disk, with further arguments for mkfs, and mount options joined by commas.
     pub fn on(kind: FileSystem, disk: Loop, mkfs: &[&str], options: &str) -> Self {
+        let mut mounted = Self::on_device(kind, disk.device(), mkfs, options);
+        mounted.disk = Some(disk);
+        mounted
+    }
+
+    /// The same on a device that is somebody else's to remove, after this.
+    pub fn on_device(kind: FileSystem, device: &Path, mkfs: &[&str], options: &str) -> Self {
         let (program, quiet): (_, &[&str]) = match kind {
             FileSystem::Ext4 => ("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]),
             FileSystem::Xfs => ("mkfs.xfs", &["-q", "-f"]),
             FileSystem::Btrfs => ("mkfs.btrfs", &["-q", "-f"]),
         };
-        let device = disk.device().to_str().unwrap().to_owned();
+        let device = device.to_str().unwrap();
         let mut command = command(program);
-        away_from_fuse(command.args(quiet).args(mkfs).arg(&device));
+        away_from_fuse(command.args(quiet).args(mkfs).arg(device));
         finish(command).unwrap_or_else(|error| panic!("{error}"));
-        let mut mounted = Self::mount(&[], &device, options);
-        mounted.disk = Some(disk);
-        mounted
+        Self::mount(&[], device, options)
     }
 
     /// A file system in RAM of this many bytes.
@@ -84,7 +89,7 @@ impl Mounted {
         &self.path
     }
 
-    /// The loop device below it. Panics for tmpfs and overlay.
+    /// The loop device below it. Panics where there is none.
     pub fn disk(&self) -> &Loop {
         self.disk.as_ref().expect("this file system lies on no loop device")
     }

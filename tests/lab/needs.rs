@@ -17,6 +17,8 @@ pub enum Need {
     Tracefs,
     /// A controller of the first cgroup hierarchy, by name: `blkio`, `freezer`.
     Cgroup(&'static str),
+    /// zram devices can be made.
+    Zram,
     /// The server programs of PostgreSQL, and the user `postgres`.
     Postgres,
 }
@@ -29,6 +31,7 @@ impl Need {
             Self::Fuse => Path::new("/dev/fuse").exists() && Self::Root.is_met(),
             Self::Tracefs => listed("/proc/filesystems", "tracefs"),
             Self::Cgroup(name) => Path::new("/sys/fs/cgroup").join(name).join("cgroup.procs").exists(),
+            Self::Zram => Path::new("/sys/class/zram-control/hot_add").exists(),
             Self::Postgres => super::postgres::programs().is_some() && listed_user("postgres"),
         }
     }
@@ -42,6 +45,7 @@ impl std::fmt::Display for Need {
             Self::Fuse => f.write_str("/dev/fuse and root"),
             Self::Tracefs => f.write_str("tracefs in the kernel"),
             Self::Cgroup(name) => write!(f, "the cgroup v1 controller `{name}`"),
+            Self::Zram => f.write_str("zram in the kernel"),
             Self::Postgres => f.write_str("PostgreSQL's server programs (package `postgresql`)"),
         }
     }

@@ -42,6 +42,7 @@ mod profiles;
 mod reliability;
 mod reload;
 mod safety;
+mod soak;
 mod stalls;
 mod starvation;
 mod state;

@@ -9,7 +9,8 @@ use std::fs;
 
 const GOOD: &str = "diskcanary_config_last_reload_successful";
 
-fn reload(daemon: &Running, yaml: &str) {
+/// Another config, by SIGHUP; returns when it is said to be in force.
+pub(crate) fn reload(daemon: &Running, yaml: &str) {
     fs::write(daemon.directory().join("diskcanary.yaml"), yaml).unwrap();
     let said = |daemon: &Running| daemon.stderr().matches("reloaded").count();
     let before = said(daemon);
@@ -19,14 +20,20 @@ fn reload(daemon: &Running, yaml: &str) {
 
 /// Every sample of a counter or histogram that is below what it was; of targets that are in both.
 fn gone_down(before: &Metrics, after: &Metrics, targets: &[&str]) -> Vec<String> {
-    let counts = |metrics: &Metrics| -> BTreeMap<String, f64> {
+    let of_these = |series: &str| targets.iter().any(|t| series.contains(&format!("target=\"{t}\"")));
+    falls(&before.text, &after.text, of_these)
+}
+
+/// The same of the series that are `wanted`, from one text to another.
+pub(crate) fn falls(before: &str, after: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let counts = |text: &str| -> BTreeMap<String, f64> {
         let counted =
             |name: &str| name.ends_with("_total") || name.ends_with("_count") || name.contains("_bucket");
-        let lines = metrics.text.lines().filter(|line| !line.starts_with('#'));
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
         let pairs = lines.filter_map(|line| line.rsplit_once(' '));
         pairs
             .filter(|(series, _)| counted(series.split('{').next().unwrap_or_default()))
-            .filter(|(series, _)| targets.iter().any(|t| series.contains(&format!("target=\"{t}\""))))
+            .filter(|(series, _)| wanted(series))
             .map(|(series, value)| (series.to_owned(), value.parse().unwrap()))
             .collect()
     };
@@ -181,18 +188,22 @@ fn a_target_that_is_taken_away_while_its_disk_hangs_finds_its_lane_again() {
 }
 
 #[derive(Debug)]
-struct Footprint {
-    threads: usize,
-    descriptors: usize,
+pub(crate) struct Footprint {
+    pub(crate) threads: usize,
+    pub(crate) descriptors: usize,
     kib: u64,
 }
 
 /// The least of several looks: a scrape's connection comes and goes, and so does a lane that ends.
-fn footprint(daemon: &Running) -> Footprint {
-    let count = |what: &str| fs::read_dir(format!("/proc/{}/{what}", daemon.pid())).unwrap().count();
+pub(crate) fn footprint(daemon: &Running) -> Footprint {
+    let list = |what: &str| fs::read_dir(format!("/proc/{}/{what}", daemon.pid())).unwrap();
+    // The kernel's own workers of a ring come and go as it likes.
+    let is_ours = |task: &fs::DirEntry| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| !name.starts_with("iou-"))
+    };
     let looks = (0..40).map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(25));
-        (count("task"), count("fd"))
+        (list("task").flatten().filter(is_ours).count(), list("fd").count())
     });
     let (threads, descriptors) = looks.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))).unwrap();
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();

@@ -10,7 +10,8 @@ use crate::units::Bytes;
 fn laid(folder: &std::path::Path) -> (Home, Head) {
     let home = Home::open(&folder.canonicalize().unwrap(), &Inflight::default(), Tick::default()).unwrap();
     let wish = Wish { size: Bytes::mib(4), reserve: Some(Bytes::new(0)) };
-    let mut laying = Laying::begin(&home, Role::Commits, wish, fastrand::Rng::with_seed(3)).unwrap();
+    let mut laying =
+        Laying::begin(&home, Role::Commits, wish, fastrand::Rng::with_seed(3), &mut Cost::default()).unwrap();
     let head = match laying.step(&home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap()
     {
         Progress::Done(head, _) => head,
@@ -27,7 +28,8 @@ fn every_profile_commits_and_costs_what_its_row_says() {
     for profile in Profile::ALL {
         let row = profile.row();
         let random = fastrand::Rng::with_seed(9);
-        let mut probe = CommitProbe::open(&home, head, row, None, COMMITS, random).unwrap();
+        let mut probe =
+            CommitProbe::open(&home, head, row, None, COMMITS, random, &mut Cost::default()).unwrap();
         let inflight = Inflight::default();
         heart.beat(clock::now());
         let outcome = probe.run(clock::now(), clock::now(), &inflight, &heart);
@@ -50,7 +52,8 @@ fn appends_follow_each_other_and_wrap_without_touching_the_head() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
-    let mut probe = CommitProbe::open(&home, head, Profile::Etcd.row(), None, 1, random).unwrap();
+    let mut probe =
+        CommitProbe::open(&home, head, Profile::Etcd.row(), None, 1, random, &mut Cost::default()).unwrap();
     let places: Vec<u64> = (0..4000).map(|_| probe.place()).collect();
     assert_eq!(places[..3], [4096, 4096 + 2300, 4096 + 4600]);
     assert!(places.iter().all(|at| *at >= 4096 && at + 2300 <= head.size));
@@ -62,7 +65,9 @@ fn overwrites_are_aligned_and_spread() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
-    let mut probe = CommitProbe::open(&home, head, Profile::Overwrite.row(), None, 1, random).unwrap();
+    let mut probe =
+        CommitProbe::open(&home, head, Profile::Overwrite.row(), None, 1, random, &mut Cost::default())
+            .unwrap();
     let places: std::collections::BTreeSet<u64> = (0..20_000).map(|_| probe.place()).collect();
     assert!(places.iter().all(|at| at % 4096 == 0 && *at >= 4096 && at + 4096 <= head.size));
     assert_eq!(places.len() as u64, head.blocks() - 1, "every block but the head gets its turn");
@@ -74,7 +79,8 @@ fn a_method_can_be_set_apart() {
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let row = Profile::Postgres.row();
-    let probe = CommitProbe::open(&home, head, row, Some(Method::ODsync), 1, random).unwrap();
+    let probe =
+        CommitProbe::open(&home, head, row, Some(Method::ODsync), 1, random, &mut Cost::default()).unwrap();
     assert_eq!(probe.durability(), Durability::WriteThrough);
 }
 
@@ -87,8 +93,10 @@ fn only_the_very_file_that_was_looked_at_is_opened() {
     let open = |head| {
         let random = fastrand::Rng::with_seed(9);
         // Direct and buffered.
-        [Profile::Overwrite, Profile::Etcd]
-            .map(|profile| CommitProbe::open(&home, head, profile.row(), None, 1, random.clone()).map(drop))
+        [Profile::Overwrite, Profile::Etcd].map(|profile| {
+            CommitProbe::open(&home, head, profile.row(), None, 1, random.clone(), &mut Cost::default())
+                .map(drop)
+        })
     };
     let refused = |results: [Result<(), Trouble>; 2], why: &str| {
         for result in results {
@@ -114,8 +122,16 @@ fn pages_are_fetched_once_and_counted() {
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let heart = Heartbeat::new(clock::now());
-    let mut probe =
-        CommitProbe::open(&home, head, Profile::Etcd.row(), None, COMMITS, random.clone()).unwrap();
+    let mut probe = CommitProbe::open(
+        &home,
+        head,
+        Profile::Etcd.row(),
+        None,
+        COMMITS,
+        random.clone(),
+        &mut Cost::default(),
+    )
+    .unwrap();
     let page = sys::page_size() as u64;
     let pages = |bytes: std::ops::Range<u64>| (bytes.end - 1) / page - bytes.start / page + 1;
     // A file system in memory has every page.
@@ -128,7 +144,7 @@ fn pages_are_fetched_once_and_counted() {
     assert!(second.cost.reads <= pages(4096 + 3 * 2300..4096 + 6 * 2300));
     assert_eq!(inflight.since(crate::io::Op::Write), None);
     let row = Profile::Cassandra.row();
-    let mut whole = CommitProbe::open(&home, head, row, None, COMMITS, random).unwrap();
+    let mut whole = CommitProbe::open(&home, head, row, None, COMMITS, random, &mut Cost::default()).unwrap();
     assert_eq!(whole.page.is_some(), page > 4096);
     let cost = whole.run(clock::now(), clock::now(), &Inflight::default(), &heart).cost;
     assert!(page > 4096 || cost.reads == 0);
@@ -140,7 +156,9 @@ fn a_file_that_has_shrunk_is_not_grown_again() {
     let (home, head) = laid(folder.path());
     let random = fastrand::Rng::with_seed(9);
     let heart = Heartbeat::new(clock::now());
-    let mut probe = CommitProbe::open(&home, head, Profile::Etcd.row(), None, COMMITS, random).unwrap();
+    let mut probe =
+        CommitProbe::open(&home, head, Profile::Etcd.row(), None, COMMITS, random, &mut Cost::default())
+            .unwrap();
     let path = home.path().join("commits");
     std::fs::File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
     let outcome = probe.run(clock::now(), clock::now(), &Inflight::default(), &heart);

@@ -14,13 +14,17 @@ fn home(folder: &Path) -> Home {
 }
 
 fn lay(home: &Home) -> (Head, Extents) {
-    let mut layout = Layout::begin(home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
+    let mut layout =
+        Layout::begin(home, Role::Commits, WISH, fastrand::Rng::with_seed(3), &mut Cost::default()).unwrap();
     let mut cost = Cost::default();
     loop {
         if let Progress::Done(head, extents) =
             layout.step(home, Tick::default(), &Inflight::default(), &mut cost).unwrap()
         {
-            assert_eq!(cost.written_bytes, head.size);
+            // The head is written a second time, and made durable between two syncs.
+            assert_eq!(cost.written_bytes, head.size + BLOCK as u64);
+            assert_eq!(cost.writes, head.size / CHUNK as u64 + 1);
+            assert_eq!(cost.syncs, head.size.div_ceil(SLICE) + 2);
             return (head, extents);
         }
     }
@@ -30,7 +34,7 @@ fn lay(home: &Home) -> (Head, Extents) {
 fn every_block_is_written_and_knows_itself() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
     let (head, extents) = lay(&home);
     assert_ne!(extents, Extents::Unwritten);
     assert_eq!(head.size, 6 << 20);
@@ -42,7 +46,9 @@ fn every_block_is_written_and_knows_itself() {
             "block {number}"
         );
     }
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Ready(found)) if found == head));
+    assert!(
+        matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Ready(found)) if found == head)
+    );
 }
 
 #[test]
@@ -51,22 +57,23 @@ fn another_wish_or_a_changed_length_is_laid_out_anew() {
     let home = home(folder.path());
     lay(&home);
     let other = Wish { size: Bytes::mib(8), ..WISH };
-    assert!(matches!(look(&home, Role::Commits, other), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, other, &mut Cost::default()), Ok(Found::Lay)));
     fs::File::options().write(true).open(home.path().join("commits")).unwrap().set_len(5 << 20).unwrap();
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
 }
 
 #[test]
 fn one_cut_off_in_the_middle_is_not_trusted() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
-    let mut layout = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
+    let mut layout =
+        Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3), &mut Cost::default()).unwrap();
     let step = layout.step(&home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
     assert!(matches!(step, Progress::Going(done, all) if done == SLICE && all == 6 << 20));
     drop(layout);
     // A file of the full length, as a crash after `fallocate` or a sparse copy would leave it.
     fs::File::options().write(true).open(home.path().join("commits")).unwrap().set_len(6 << 20).unwrap();
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
 }
 
 #[test]
@@ -75,11 +82,17 @@ fn a_foreign_file_is_refused_and_an_empty_one_replaced() {
     let home = home(folder.path());
     let path = home.path().join("commits");
     fs::write(&path, "somebody's").unwrap();
-    assert!(look(&home, Role::Commits, WISH).unwrap_err().failure.message.contains("is not ours"));
+    assert!(
+        look(&home, Role::Commits, WISH, &mut Cost::default())
+            .unwrap_err()
+            .failure
+            .message
+            .contains("is not ours")
+    );
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
     fs::remove_file(&path).unwrap();
     fs::File::create(&path).unwrap().set_len(6 << 20).unwrap();
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
 }
 
 #[test]
@@ -88,7 +101,13 @@ fn a_file_with_a_second_name_is_refused() {
     let home = home(folder.path());
     lay(&home);
     fs::hard_link(home.path().join("commits"), folder.path().join("precious")).unwrap();
-    assert!(look(&home, Role::Commits, WISH).unwrap_err().failure.message.contains("second name"));
+    assert!(
+        look(&home, Role::Commits, WISH, &mut Cost::default())
+            .unwrap_err()
+            .failure
+            .message
+            .contains("second name")
+    );
 }
 
 #[test]
@@ -98,7 +117,7 @@ fn a_broken_head_of_ours_is_laid_out_anew() {
     lay(&home);
     let file = fs::File::options().write(true).open(home.path().join("commits")).unwrap();
     file.write_all_at(&[0xff; 16], 100).unwrap();
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
 }
 
 #[test]
@@ -111,8 +130,15 @@ fn zeros_are_nobodys_only_when_there_is_nothing_else() {
     image.set_len(6 << 20).unwrap();
     image.write_all_at(b"_BHRfS_M", (64 << 10) + 64).unwrap();
     for _ in 0..2 {
-        assert!(look(&home, Role::Commits, WISH).unwrap_err().failure.message.contains("is not ours"));
-        let begun = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3));
+        assert!(
+            look(&home, Role::Commits, WISH, &mut Cost::default())
+                .unwrap_err()
+                .failure
+                .message
+                .contains("is not ours")
+        );
+        let begun =
+            Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3), &mut Cost::default());
         assert!(begun.unwrap_err().failure.message.contains("is not ours"));
         assert_eq!(path.metadata().unwrap().len(), 6 << 20);
         image.write_all_at(&[0; 8], (64 << 10) + 64).unwrap();
@@ -120,26 +146,27 @@ fn zeros_are_nobodys_only_when_there_is_nothing_else() {
         image.write_all_at(&[1], (6 << 20) - 1).unwrap();
     }
     image.write_all_at(&vec![0; 6 << 20], 0).unwrap();
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
     // Holes cost nothing, however many.
     image.set_len(1 << 40).unwrap();
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
 }
 
 #[test]
 fn what_came_after_the_look_is_not_removed() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = home(folder.path());
-    assert!(matches!(look(&home, Role::Commits, WISH), Ok(Found::Lay)));
+    assert!(matches!(look(&home, Role::Commits, WISH, &mut Cost::default()), Ok(Found::Lay)));
     fs::write(home.path().join("commits"), "somebody's").unwrap();
-    let begun = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3));
+    let begun = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3), &mut Cost::default());
     assert!(begun.unwrap_err().failure.message.contains("is not ours"));
     assert_eq!(fs::read_to_string(home.path().join("commits")).unwrap(), "somebody's");
 }
 
 /// The error of a layout that somebody disturbs after its first slice.
 fn disturbed(home: &Home, disturb: impl FnOnce(&mut Layout, &Path)) -> Trouble {
-    let mut layout = Layout::begin(home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
+    let mut layout =
+        Layout::begin(home, Role::Commits, WISH, fastrand::Rng::with_seed(3), &mut Cost::default()).unwrap();
     layout.step(home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
     disturb(&mut layout, &home.path().join("commits"));
     let inflight = Inflight::default();
@@ -188,12 +215,16 @@ fn an_unfinished_file_without_room_to_finish_it_is_removed() {
     let no_room = Wish { reserve: Some(Bytes::new(u64::MAX)), ..WISH };
     let (head, _) = lay(&home);
     let bigger = Wish { size: Bytes::mib(8), ..no_room };
-    assert!(look(&home, Role::Commits, bigger).is_err());
+    assert!(look(&home, Role::Commits, bigger, &mut Cost::default()).is_err());
     assert_eq!(fs::metadata(home.path().join("commits")).unwrap().len(), head.size, "a complete one stays");
-    let mut layout = Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3)).unwrap();
+    let mut layout =
+        Layout::begin(&home, Role::Commits, WISH, fastrand::Rng::with_seed(3), &mut Cost::default()).unwrap();
     layout.step(&home, Tick::default(), &Inflight::default(), &mut Cost::default()).unwrap();
     drop(layout);
-    assert_eq!(look(&home, Role::Commits, no_room).unwrap_err().state, crate::probe::State::NoSpace);
+    assert_eq!(
+        look(&home, Role::Commits, no_room, &mut Cost::default()).unwrap_err().state,
+        crate::probe::State::NoSpace
+    );
     assert!(!home.path().join("commits").exists());
 }
 

@@ -1,6 +1,7 @@
 //! The requests of the kernel, each judged by the rules and then done on the tree.
 
 use super::super::rules::{Fate, Op, Rules};
+use super::tally::{Key, Tally};
 use super::tree::{Owner, Tree};
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -19,11 +20,12 @@ const NEVER_CACHED: Duration = Duration::ZERO;
 pub(super) struct Disk {
     tree: Arc<Tree>,
     rules: Arc<Rules>,
+    tally: Arc<Tally>,
 }
 
 impl Disk {
-    pub(super) fn new(tree: Tree, rules: Arc<Rules>) -> Self {
-        Self { tree: Arc::new(tree), rules }
+    pub(super) fn new(tree: Tree, rules: Arc<Rules>, tally: Arc<Tally>) -> Self {
+        Self { tree: Arc::new(tree), rules, tally }
     }
 
     /// Answers at once, or from a thread of its own when the answer has to wait. `act` gives its result and the bytes
@@ -34,13 +36,26 @@ impl Disk {
         act: impl FnOnce(&Tree, Fate) -> io::Result<(T, usize)> + Send + 'static,
         answer: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
+        self.serve_counted(op, |_| (), act, answer);
+    }
+
+    /// As [`Disk::serve`]; `count` hears of the bytes served, be they none, before the answer is given.
+    fn serve_counted<T: 'static>(
+        &self,
+        op: Op,
+        count: impl FnOnce(usize) + Send + 'static,
+        act: impl FnOnce(&Tree, Fate) -> io::Result<(T, usize)> + Send + 'static,
+        answer: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
         let fate = self.rules.arrive(op);
         let (tree, rules) = (Arc::clone(&self.tree), Arc::clone(&self.rules));
         let work = move || {
             rules.wait(fate);
             let done =
                 fate.error.map_or_else(|| act(&tree, fate), |errno| Err(io::Error::from_raw_os_error(errno)));
-            rules.leave(fate, done.as_ref().map_or(0, |(_, bytes)| *bytes));
+            let bytes = done.as_ref().map_or(0, |(_, bytes)| *bytes);
+            count(bytes);
+            rules.leave(fate, bytes);
             answer(done.map(|(value, _)| value).map_err(errno));
         };
         if fate.waits() {
@@ -48,6 +63,19 @@ impl Disk {
         } else {
             work();
         }
+    }
+
+    /// Enters an operation on the data of an open file in the tally.
+    fn tallied(
+        &self,
+        op: Op,
+        handle: FileHandle,
+        offset: u64,
+        size: usize,
+    ) -> impl FnOnce(usize) + Send + 'static {
+        let file = self.tree.name(handle).unwrap_or_default();
+        let (key, tally) = (Key { file, op, at_start: offset == 0, size }, Arc::clone(&self.tally));
+        move |bytes| tally.enter(key, bytes)
     }
 
     fn empty(&self, op: Op, act: impl FnOnce(&Tree) -> io::Result<()> + Send + 'static, reply: ReplyEmpty) {
@@ -98,6 +126,8 @@ impl Filesystem for Disk {
     /// The kernel's default of 12 requests in the background would cap the depth that a client reaches.
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let _ = config.set_max_background(512);
+        // One request for one system call, also for large ones.
+        let _ = config.add_capabilities(fuser::InitFlags::FUSE_MAX_PAGES);
         let _ = config
             .add_capabilities(fuser::InitFlags::FUSE_ASYNC_DIO | fuser::InitFlags::FUSE_PARALLEL_DIROPS);
         Ok(())
@@ -220,8 +250,9 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.serve(
+        self.serve_counted(
             Op::Read,
+            self.tallied(Op::Read, handle, offset, size as usize),
             move |tree, fate| {
                 let mut data = vec![0; (size as usize).min(fate.at_most)];
                 let length = read_fully(&*tree.file(handle)?, &mut data, offset)?;
@@ -248,8 +279,9 @@ impl Filesystem for Disk {
         reply: ReplyWrite,
     ) {
         let data = data.to_vec();
-        self.serve(
+        self.serve_counted(
             Op::Write,
+            self.tallied(Op::Write, handle, offset, data.len()),
             move |tree, fate| {
                 let length = data.len().min(fate.at_most);
                 tree.file(handle)?.write_all_at(&data[..length], offset)?;
@@ -281,8 +313,16 @@ impl Filesystem for Disk {
     }
 
     /// Nothing here has to survive a power cut: a sync is counted, and takes as long as its rule says.
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.empty(Op::Sync, |_| Ok(()), reply);
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.serve_counted(
+            Op::Sync,
+            self.tallied(Op::Sync, handle, 0, 0),
+            |_, _| Ok(((), 0)),
+            |done| match done {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(error),
+            },
+        );
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {

@@ -3,7 +3,6 @@
 use super::super::command::try_run;
 use super::super::confine::dies_with_us;
 use super::super::mounts::is_mounted;
-use super::super::rules::Rules;
 use super::super::scratch::Scratch;
 use super::super::wait::eventually;
 use super::serve::Disk;
@@ -85,7 +84,7 @@ fn start(path: &Path, backing: &Path, test: &str) -> Child {
 pub fn serve_if_asked() {
     let Ok(asked) = std::env::var(ASKED) else { return };
     let (path, backing) = asked.split_once('\n').unwrap();
-    let disk = Disk::new(Tree::new(Path::new(backing)), Arc::new(Rules::default()));
+    let disk = Disk::new(Tree::new(Path::new(backing)), Arc::default(), Arc::default());
     let session = fuser::spawn_mount(disk, path, &super::config("served")).expect("a FUSE mount");
     session.join().unwrap();
 }

@@ -25,9 +25,16 @@ pub(super) struct Tree {
 struct State {
     paths: HashMap<u64, PathBuf>,
     numbers: HashMap<PathBuf, u64>,
-    files: HashMap<u64, (u64, Arc<File>)>,
+    files: HashMap<u64, Opened>,
     last_number: u64,
     last_handle: u64,
+}
+
+/// A handle: of which inode, and under which name it was opened.
+struct Opened {
+    number: u64,
+    path: PathBuf,
+    file: Arc<File>,
 }
 
 impl State {
@@ -51,15 +58,15 @@ impl State {
         }
     }
 
-    fn keep(&mut self, number: u64, file: File) -> u64 {
+    fn keep(&mut self, number: u64, path: PathBuf, file: File) -> u64 {
         self.last_handle += 1;
-        self.files.insert(self.last_handle, (number, Arc::new(file)));
+        self.files.insert(self.last_handle, Opened { number, path, file: Arc::new(file) });
         self.last_handle
     }
 
     /// An open file of this inode, for when its name is gone.
     fn open_file(&self, ino: INodeNo) -> Option<Arc<File>> {
-        self.files.values().find(|(number, _)| *number == ino.0).map(|(_, file)| Arc::clone(file))
+        self.files.values().find(|open| open.number == ino.0).map(|open| Arc::clone(&open.file))
     }
 }
 
@@ -140,20 +147,25 @@ impl Tree {
         std::os::unix::fs::chown(&path, Some(owner.uid), Some(owner.gid))?;
         let number = state.number(&path);
         let attr = attributes(number, &file.metadata()?);
-        Ok((attr, state.keep(number, file)))
+        Ok((attr, state.keep(number, path, file)))
     }
 
     pub(super) fn open(&self, ino: INodeNo) -> Result<u64> {
         let mut state = self.state.lock().unwrap();
         let path = state.path(ino)?;
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-        Ok(state.keep(ino.0, file))
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        Ok(state.keep(ino.0, path, file))
     }
 
     pub(super) fn file(&self, handle: FileHandle) -> Result<Arc<File>> {
         let state = self.state.lock().unwrap();
-        let (_, file) = state.files.get(&handle.0).ok_or_else(|| Error::from_raw_os_error(libc::EBADF))?;
-        Ok(Arc::clone(file))
+        let open = state.files.get(&handle.0).ok_or_else(|| Error::from_raw_os_error(libc::EBADF))?;
+        Ok(Arc::clone(&open.file))
+    }
+
+    /// The name under which a handle was opened, whatever became of it since.
+    pub(super) fn name(&self, handle: FileHandle) -> Option<PathBuf> {
+        self.state.lock().unwrap().files.get(&handle.0).map(|open| open.path.clone())
     }
 
     pub(super) fn close(&self, handle: FileHandle) {
