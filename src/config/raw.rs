@@ -118,7 +118,8 @@ pub(super) struct RawTarget {
     #[schemars(schema_with = "size")]
     pub(super) reserve: Option<Bytes>,
     /// From which age on an operation counts as stalled: 100ms to 1h. Without this key: five times the 99.9 % quantile of
-    /// its kind in the last hour, at least 1s, at most 10s, which it is too until the hour holds 1000 of them.
+    /// its kind in the last hour, at least 1s, at most 10s, which it is too until the hour holds 1000 of them; 10s for opening
+    /// files, 60s for a slice of a layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "time")]
     pub(super) stall_threshold: Option<Span>,

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::clock;
@@ -92,6 +92,12 @@ pub fn run(
     own: &OwnCounters,
     state: Option<PathBuf>,
 ) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Start("the runtime", e.into()))?;
+    // First of all: a SIGHUP while we start must not end us.
+    let signals = runtime.block_on(async { take_signals() })?;
     let listeners = http::bind(&web.addresses).map_err(Error::Http)?;
     let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
     let heart = Arc::new(Heartbeat::new(clock::now()));
@@ -110,12 +116,8 @@ pub fn run(
         addresses = addresses.join(" "),
         "probing"
     );
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::Start("the runtime", e.into()))?;
     let result = runtime.block_on(async {
-        let told = told_to_end(reloader)?;
+        let told = told_to_end(signals, reloader);
         let content = FromControl::new(messages.clone(), own.clone());
         serve_while(ended, serve(listeners, web, content, told, &messages)).await
     });
@@ -159,25 +161,37 @@ async fn serve(
     drain(messages).await
 }
 
-/// Ends when a signal says so. SIGHUP reloads.
-fn told_to_end(reloader: Reloader) -> Result<impl Future<Output = ()>, Error> {
+/// The signals that we take.
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hup: Signal,
+}
+
+/// Takes the signals, so that from now on none of them ends us. Within the runtime.
+fn take_signals() -> Result<Signals, Error> {
     let on = |kind| signal(kind).map_err(|e| Error::Start("a signal handler", e.into()));
-    let (mut term, mut int, mut hup) =
-        (on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?);
-    Ok(async move {
-        loop {
-            let name = tokio::select! {
-                _ = term.recv() => "SIGTERM",
-                _ = int.recv() => "SIGINT",
-                _ = hup.recv() => {
-                    reloader.ask();
-                    continue;
-                }
-            };
-            tracing::info!(signal = name, "ending");
-            return;
-        }
+    Ok(Signals {
+        term: on(SignalKind::terminate())?,
+        int: on(SignalKind::interrupt())?,
+        hup: on(SignalKind::hangup())?,
     })
+}
+
+/// Ends when a signal says so. SIGHUP reloads.
+async fn told_to_end(mut signals: Signals, reloader: Reloader) {
+    loop {
+        let name = tokio::select! {
+            _ = signals.term.recv() => "SIGTERM",
+            _ = signals.int.recv() => "SIGINT",
+            _ = signals.hup.recv() => {
+                reloader.ask();
+                continue;
+            }
+        };
+        tracing::info!(signal = name, "ending");
+        return;
+    }
 }
 
 /// Starts nothing more and waits for what is out, at most for the grace.

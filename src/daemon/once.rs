@@ -100,7 +100,7 @@ pub fn once(wish: &Once, tell: &mut dyn FnMut(Step)) -> Ended {
 }
 
 fn all(wish: &Once, lanes: &mut Lanes, ended: &mut Ended, tell: &mut dyn FnMut(Step)) -> Result<(), Halt> {
-    let prepared = match lanes.ask(Job::Prepare)? {
+    let prepared = match lanes.ask(Job::Prepare { was: None })? {
         Report::Prepared(prepared) => *prepared,
         other => return Err(failed(other)),
     };

@@ -23,12 +23,14 @@ use crate::schedule::Direction;
 const MOST_STUCK: usize = 64;
 
 /// What a reload did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     kept: usize,
     changed: usize,
     added: usize,
     removed: usize,
+    /// New targets that could not be started, and why.
+    failed: Vec<String>,
 }
 
 /// Reads the config anew.
@@ -44,10 +46,13 @@ impl Reloader {
         let work = move || {
             while asked.recv().is_ok() {
                 let done = load().and_then(|plan| apply(&messages, plan));
-                own.reloaded(done.is_ok(), clock::wall());
+                own.reloaded(done.as_ref().is_ok_and(|done| done.failed.is_empty()), clock::wall());
                 match done {
-                    Ok(Changes { kept, changed, added, removed }) => {
+                    Ok(Changes { kept, changed, added, removed, failed }) => {
                         tracing::info!(kept, changed, added, removed, "the config is reloaded");
+                        for why in failed {
+                            tracing::error!(reason = why, "a new target is left out; reload to try again");
+                        }
                     }
                     Err(why) => {
                         tracing::error!(reason = why, "the config is not reloaded; what ran goes on");
@@ -100,10 +105,11 @@ impl Control {
                     self.change(key, new);
                     changes.changed += 1;
                 }
-                None => {
-                    self.add(new).map_err(|e| format!("target `{}`: {e}", new.name))?;
-                    changes.added += 1;
-                }
+                // Most likely there are too many threads; that must not cost the others anything.
+                None => match self.add(new) {
+                    Ok(()) => changes.added += 1,
+                    Err(why) => changes.failed.push(format!("target `{}`: {why}", new.name)),
+                },
             }
         }
         self.seats.tidy();

@@ -78,9 +78,13 @@ impl Seats {
         let inflight =
             found.iter().flatten().next().map_or_else(Arc::default, |(_, inflight)| Arc::clone(inflight));
         let [write, read] = found.map(|found| found.map(|(id, _)| id));
-        let write = self.taken_or_new(write, Direction::Write, owner, spec, &inflight, seed)?;
-        let read = self.taken_or_new(read, Direction::Read, owner, spec, &inflight, seed)?;
-        Ok(([write, read], inflight))
+        let mut lane = |found, direction| self.taken_or_new(found, direction, owner, spec, &inflight, seed);
+        let pair = lane(write, Direction::Write).and_then(|w| Ok([w, lane(read, Direction::Read)?]));
+        if pair.is_err() {
+            self.leave(owner);
+            self.tidy();
+        }
+        Ok((pair?, inflight))
     }
 
     fn taken_or_new(

@@ -57,6 +57,8 @@ pub(super) struct Target {
     unsaid: [Option<Arc<Spec>>; 2],
     /// What the lane does was asked for by another spec.
     stale: [bool; 2],
+    /// What is stale of the commits is of another kind than what is measured now.
+    other_commits: bool,
     watch: Watch,
     intervals: [Option<Duration>; 2],
     found: Option<target::Target>,
@@ -115,6 +117,7 @@ impl Target {
             unsaid: [Some(Arc::clone(&spec)), Some(Arc::clone(&spec))],
             spec,
             stale: [false; 2],
+            other_commits: false,
             watch: Watch::default(),
             found: None,
             opened: None,
@@ -182,7 +185,7 @@ impl Target {
     /// The job that a task asks for now; `None` when there is nothing to do any more.
     pub(super) fn job(&mut self, work: Work, planned: Tick, now: Tick) -> Option<Job> {
         Some(match work {
-            Work::Prepare => Job::Prepare,
+            Work::Prepare => Job::Prepare { was: self.mounted() },
             Work::Layout => {
                 self.slice_began = now;
                 Job::Layout(*self.to_lay.front()?)
@@ -202,7 +205,9 @@ impl Target {
     pub(super) fn report(&mut self, work: Work, report: Report, spent: &Spent, desk: &mut Desk<'_>) {
         desk.book.add_cost(self.id, Probe::Commit, &spent.commits);
         desk.book.add_cost(self.id, Probe::Read, &spent.reads);
-        if std::mem::take(&mut self.stale[work.direction() as usize]) {
+        let stale = std::mem::take(&mut self.stale[work.direction() as usize]);
+        // A panic is one whoever asked.
+        if stale && !matches!(report, Report::Panicked(_)) {
             self.came_too_late(&report, desk);
             return;
         }

@@ -89,7 +89,8 @@ pub(super) static METRICS: &[Metric] = &[
     row(gauge("inflight_age_seconds", "seconds"), &["op"], fill::inflight,
         "Age of the oldest unfinished operation at the moment of the scrape, 0 when there is none. The alarm for a disk that hangs."),
     row(gauge("stall_threshold_seconds", "seconds"), &["op"], fill::stall_threshold,
-        "Age from which an operation counts as stalled: five times its own p99.9 of the last hour, from 1 s to 10 s, unless configured."),
+        "Age from which an operation counts as stalled, unless configured: five times its own p99.9 of the last hour, from 1 s to 10 s; 10 s for \
+         open, 60 s for a slice of a layout."),
     row(counter("probe_timeouts_total", ""), &["probe"], fill::timeouts,
         "Operations that were out for longer than the threshold, counted while they are out."),
     row(counter("stall_seconds_total", "seconds"), &["probe"], fill::stall_seconds,

@@ -86,10 +86,22 @@ impl Inflight {
 
     /// When the oldest unfinished `op` went out, `None` when there is none.
     pub fn since(&self, op: Op) -> Option<Tick> {
-        let cell =
-            |at: usize| Some(self.0[at].load(Relaxed)).filter(|since| *since != 0).map(Tick::from_nanos);
-        let other = if op == Op::Open { cell(OPEN_BY_READER) } else { None };
-        cell(op as usize).into_iter().chain(other).min()
+        let other = if op == Op::Open { self.since_open_by_reader() } else { None };
+        self.cell(op as usize).into_iter().chain(other).min()
+    }
+
+    /// Since when the writing lane has been opening something.
+    pub fn since_open_by_writer(&self) -> Option<Tick> {
+        self.cell(Op::Open as usize)
+    }
+
+    /// Since when the reading lane has been opening something.
+    pub fn since_open_by_reader(&self) -> Option<Tick> {
+        self.cell(OPEN_BY_READER)
+    }
+
+    fn cell(&self, at: usize) -> Option<Tick> {
+        Some(self.0[at].load(Relaxed)).filter(|since| *since != 0).map(Tick::from_nanos)
     }
 }
 

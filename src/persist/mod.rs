@@ -33,6 +33,8 @@ pub struct Known {
     pub home: String,
     /// What tells the disk from others, over a restart of the machine too; empty where nothing does.
     pub identity: String,
+    /// Where the file system was mounted, and what it was, for people; empty where that is not known.
+    pub mount: (String, String),
     /// The complete files, by name.
     pub files: BTreeMap<String, KnownFile>,
 }

@@ -149,7 +149,7 @@ fn without_a_directory_nothing_waits_and_the_age_grows() {
 fn states() -> impl Strategy<Value = State> {
     let file = (any::<u64>(), any::<u64>()).prop_map(|(id, size)| KnownFile { id, size });
     let known = (any::<String>(), any::<String>(), btree_map(any::<String>(), file, 0..3))
-        .prop_map(|(home, identity, files)| Known { home, identity, files });
+        .prop_map(|(home, identity, files)| Known { home, identity, files, ..Known::default() });
     let budget = any::<i64>().prop_map(|n| serde_json::json!({ "left": n, "at": [n, null] }));
     let maps = (
         btree_map(any::<String>(), any::<u64>(), 0..4),

@@ -16,6 +16,17 @@ use crate::stats::{Buckets, Histogram, Windows};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TargetId(u64);
 
+/// What of the commits' series begins anew with another plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// They are commits as before.
+    Nothing,
+    /// The same profile is made durable in another way: histograms go on, windows hold the new ones alone.
+    Windows,
+    /// Another profile, which is another series.
+    Series,
+}
+
 /// Counters, histograms and windows of all targets. What is told about a target that was removed is ignored: its lane
 /// may be a moment behind.
 #[derive(Debug, Default)]
@@ -176,12 +187,11 @@ impl Book {
         }
     }
 
-    /// The target is to be probed in another way from now on. Counters go on, and so do the series of what is measured as before;
-    /// with `commits_anew` those of commits begin anew.
-    pub fn replan(&mut self, id: TargetId, plan: Plan, commits_anew: bool) {
+    /// The target is to be probed in another way from now on. Counters go on, and so do the series of what is measured as before.
+    pub fn replan(&mut self, id: TargetId, plan: Plan, commits: Renewed) {
         let Some(at) = self.entries.iter().position(|entry| entry.id == id) else { return };
         let old = std::mem::replace(&mut self.entries[at], Entry::new(id, plan));
-        self.entries[at].take_over(old, commits_anew);
+        self.entries[at].take_over(old, commits);
     }
 
     /// The targets of later snapshots are in this order; what is not named comes last.
@@ -345,12 +355,15 @@ impl Entry {
     }
 
     /// Goes on with another entry's counts and samples, as far as this one has a place for them.
-    fn take_over(&mut self, old: Self, commits_anew: bool) {
+    fn take_over(&mut self, old: Self, commits: Renewed) {
         let Self { view: was, windows, ever, off, .. } = old;
         let kept = was.series.into_iter().zip(windows).zip(ever);
-        for ((series, windows), ever) in
-            kept.filter(|((s, _), _)| !(commits_anew && s.timed.probe() == Probe::Commit))
-        {
+        for ((series, mut windows), ever) in kept {
+            match commits {
+                Renewed::Series if series.timed.probe() == Probe::Commit => continue,
+                Renewed::Windows if series.timed.probe() == Probe::Commit => windows.clear(),
+                _ => {}
+            }
             let same = |s: &SeriesView| s.timed == series.timed && s.phase == series.phase;
             if let Some(at) = self.view.series.iter().position(same) {
                 (self.view.series[at], self.windows[at], self.ever[at]) = (series, windows, ever);
@@ -362,9 +375,9 @@ impl Entry {
             }
         }
         (self.view.facts, self.view.state, self.view.burst) = (was.facts, was.state, was.burst);
-        self.view.per_commit = was.per_commit.filter(|_| !commits_anew);
+        self.view.per_commit = was.per_commit.filter(|_| commits == Renewed::Nothing);
         (self.view.device_changes, self.view.lane_panics) = (was.device_changes, was.lane_panics);
-        (self.view.files_lost, self.view.paused) = (was.files_lost, was.paused);
+        (self.view.files_lost, self.view.paused, self.view.budget) = (was.files_lost, was.paused, was.budget);
         if self.view.plan.stall_threshold == was.plan.stall_threshold {
             self.view.thresholds = was.thresholds;
         }

@@ -7,7 +7,7 @@ mod facts;
 mod stall;
 mod view;
 
-pub use book::{Book, TargetId};
+pub use book::{Book, Renewed, TargetId};
 pub use facts::{DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
 pub use stall::Thresholds;
 pub use view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};

@@ -28,7 +28,7 @@ impl Thresholds {
     /// What is configured, or what is judged by until an hour has shown more.
     pub fn new(configured: Option<Duration>) -> Self {
         let of = |op| match op {
-            Op::Layout => LAYOUT.max(configured.unwrap_or_default()),
+            Op::Layout => configured.unwrap_or(LAYOUT),
             Op::Read | Op::Write | Op::Sync | Op::Open => configured.unwrap_or(MOST),
         };
         Self(Op::ALL.map(of))
@@ -90,7 +90,7 @@ mod tests {
         let fixed = Thresholds::learned(Some(configured), &[series(Timed::Sync, 1, 1000)]);
         assert_eq!(
             (fixed.of(Op::Sync), fixed.of(Op::Open), fixed.of(Op::Layout)),
-            (configured, configured, LAYOUT)
+            (configured, configured, configured)
         );
         let slow_syncs =
             Thresholds::learned(None, &[series(Timed::Sync, 400, 1000), series(Timed::Write, 1, 1000)]);

@@ -78,7 +78,10 @@ pub struct Context {
 #[derive(Clone, Debug)]
 pub enum Job {
     /// Writer: look at the target, open or make our directory, look at the probe files.
-    Prepare,
+    Prepare {
+        /// Where the target's file system was mounted when it was last found.
+        was: Option<Mounted>,
+    },
     /// Writer: write the next slice of this probe file.
     Layout(Role),
     /// Writer: one run of commits.
@@ -102,6 +105,15 @@ pub enum Job {
         /// The instant that was drawn.
         planned: Tick,
     },
+}
+
+/// Where a file system was mounted, and what it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounted {
+    /// The mount point.
+    pub point: PathBuf,
+    /// What was mounted, for people.
+    pub source: String,
 }
 
 /// What came of a job.
@@ -312,7 +324,7 @@ mod tests {
         let lane = lane(|context| Named(context.spec.path.clone()), move |r, _| drop(tell.send(r)));
         let mut seen = Vec::new();
         for new in [None, Some(Arc::new(spec("/second"))), None] {
-            assert!(lane.give(new, Job::Prepare));
+            assert!(lane.give(new, Job::Prepare { was: None }));
             match told.recv_timeout(Duration::from_secs(20)).unwrap() {
                 Report::Panicked(path) => seen.push(path),
                 other => panic!("{other:?}"),
@@ -327,7 +339,7 @@ mod tests {
         let lane = lane(|_| Fragile(0), move |r, spent| drop(tell.send((r, spent.reads.reads))));
         let (mut seen, mut spent) = (Vec::new(), Vec::new());
         for _ in 0..3 {
-            assert!(lane.give(None, Job::Prepare));
+            assert!(lane.give(None, Job::Prepare { was: None }));
             let (report, cost) = told.recv_timeout(Duration::from_secs(20)).unwrap();
             seen.push(report);
             spent.push(cost);

@@ -11,5 +11,5 @@ pub mod toll;
 mod totals;
 pub mod writer;
 
-pub use lane::{CommitSpec, Context, Direction, Job, Lane, ReadSpec, Report, Spec};
+pub use lane::{CommitSpec, Context, Direction, Job, Lane, Mounted, ReadSpec, Report, Spec};
 pub use plan::{DEVICE_BUSY, Decision, LaneId, Planner, Start, TaskId, When};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::lane::{CommitSpec, Context, Direction, Job, Lane, Report, Worker};
+use super::lane::{CommitSpec, Context, Direction, Job, Lane, Mounted, Report, Worker};
 use super::totals::Totals;
 use crate::clock;
 use crate::io::{Durability, Op};
@@ -14,6 +14,18 @@ use crate::probe::truth::{self, Underneath};
 use crate::probe::{Failure, Outcome, Spent, Stage, State, Trouble};
 use crate::sys::{Dir, Errno};
 use crate::target::{self, Kind, Refusal, Target};
+
+impl FileState {
+    /// Where there are no descriptors left, we let go of those that we have: a scrape needs one more than a target that fails.
+    fn must_not_starve_others(&self) -> Result<(), Trouble> {
+        match self {
+            Self::Trouble(trouble) if matches!(trouble.failure.errno, Errno::EMFILE | Errno::ENFILE) => {
+                Err(trouble.clone())
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 /// What a look at the target found.
 #[derive(Debug)]
@@ -64,7 +76,7 @@ struct Writer {
 impl Worker for Writer {
     fn work(&mut self, job: Job) -> Report {
         match job {
-            Job::Prepare => match self.prepare() {
+            Job::Prepare { was } => match self.prepare(was.as_ref()) {
                 Ok(prepared) => Report::Prepared(Box::new(prepared)),
                 Err(trouble) => Report::Failed(trouble),
             },
@@ -98,9 +110,9 @@ impl Writer {
     }
 
     /// Looks at everything anew, and keeps what is as it was: the lock, the open commit file, a layout in progress.
-    fn prepare(&mut self) -> Result<Prepared, Trouble> {
+    fn prepare(&mut self, was: Option<&Mounted>) -> Result<Prepared, Trouble> {
         self.context.inflight.begin(Op::Open, clock::now());
-        let prepared = self.look();
+        let prepared = self.look(was);
         if prepared.is_err() {
             (self.commits, self.layout, self.home) = (None, None, None);
         }
@@ -108,8 +120,8 @@ impl Writer {
         prepared
     }
 
-    fn look(&mut self) -> Result<Prepared, Trouble> {
-        let (target, place) = self.find()?;
+    fn look(&mut self, was: Option<&Mounted>) -> Result<Prepared, Trouble> {
+        let (target, place) = self.find(was)?;
         let Some(place) = place else {
             (self.commits, self.layout, self.home) = (None, None, None);
             return Ok(Prepared { target, home: None, made: false, note: None, commits: None, reads: None });
@@ -135,6 +147,9 @@ impl Writer {
                 state(layout::look(&home, Role::Reads, wish(read.file_size), cost))
             }
         });
+        for state in commits.iter().chain(&reads) {
+            state.must_not_starve_others()?;
+        }
         let path = home.path().to_owned();
         self.totals = Totals::of(&target, &self.context.roots);
         (self.home, self.target) = (Some(home), Some(target.clone()));
@@ -145,13 +160,13 @@ impl Writer {
         self.layout.as_ref().is_some_and(|layout| layout.role() == role)
     }
 
-    fn find(&self) -> Result<(Target, Option<target::Place>), Trouble> {
+    fn find(&self, was: Option<&Mounted>) -> Result<(Target, Option<target::Place>), Trouble> {
         let spec = &self.context.spec;
         let target = target::resolve(&spec.path, &self.context.roots).map_err(|e| unresolved(&e))?;
         if target.kind == Kind::BlockDevice {
             return Ok((target, None));
         }
-        still_mounted(self.target.as_ref(), &target)?;
+        still_mounted(was, &target)?;
         let place = target::place(&target, spec.probe_dir.as_deref(), &self.context.roots)
             .map_err(|e| refused(&e))?;
         refuse_memory(&place.dir)?;
@@ -215,7 +230,9 @@ impl Writer {
                 Ok(Report::Laying { role, done, total })
             }
             Progress::Done(head, extents) => {
-                if let (Role::Commits, Some(commit), Some(home)) = (role, spec.commit, self.home.take()) {
+                if let (Role::Commits, Some(commit)) = (role, spec.commit) {
+                    // The lock is in it, so it is given back whatever comes.
+                    let home = self.home.take().ok_or_else(not_here)?;
                     self.context.inflight.begin(Op::Open, clock::now());
                     let opened = self.open_commits(&home, head, commit);
                     self.context.inflight.end(Op::Open);
@@ -278,15 +295,14 @@ impl Writer {
 
 /// A file system that was there before and is not mounted any more leaves a bare directory behind, on another disk: that is not the
 /// one to be measured, and nothing of ours belongs there.
-fn still_mounted(before: Option<&Target>, now: &Target) -> Result<(), Trouble> {
-    let Some((was, is)) = before.and_then(|b| b.mount.as_ref()).zip(now.mount.as_ref()) else {
-        return Ok(());
-    };
+fn still_mounted(was: Option<&Mounted>, now: &Target) -> Result<(), Trouble> {
+    let Some((was, is)) = was.zip(now.mount.as_ref()) else { return Ok(()) };
     if is.point == was.point || !was.point.starts_with(&is.point) {
         return Ok(());
     }
     let doing = format_args!(
-        "{} of {} is not mounted any more, and {} would be on the disk of {}",
+        "{} of {} is not mounted any more, and {} would be on the disk of {}; if that disk is meant now, give the target \
+         another name",
         was.point.display(),
         was.source,
         now.path.display(),
@@ -333,7 +349,14 @@ fn refuse_memory(dir: &Path) -> Result<(), Trouble> {
 }
 
 fn refused(refusal: &Refusal) -> Trouble {
-    Trouble::unsupported(Stage::Open, Errno::EOPNOTSUPP, refusal.to_string())
+    match refusal {
+        // It may be known at the next look; that somebody may not know it stays.
+        Refusal::Unreadable { errno, .. } if !matches!(*errno, Errno::EACCES | Errno::EPERM) => Trouble {
+            state: crate::probe::state_after(*errno),
+            failure: Failure { stage: Stage::Open, errno: *errno, message: refusal.to_string() },
+        },
+        _ => Trouble::unsupported(Stage::Open, Errno::EOPNOTSUPP, refusal.to_string()),
+    }
 }
 
 /// A job that does not fit what the lane holds: the planner and the lane disagree, and looking again mends it.

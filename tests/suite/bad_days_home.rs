@@ -2,7 +2,7 @@
 
 use crate::lab::{self, Daemon, FileSystem, Mounted, Need, Scratch};
 use crate::targets::{
-    COMMITS, READS, assert_sound, await_runs, await_state, await_that, config, reason, runs, verdict,
+    BOTH, COMMITS, READS, assert_sound, await_runs, await_state, await_that, config, reason, runs, verdict,
 };
 use rustix::process::Signal;
 use std::fs;
@@ -107,19 +107,26 @@ fn what_others_made_is_refused_and_left_as_it_is() {
 
 #[test]
 fn of_two_daemons_on_one_directory_the_first_has_it() {
+    for (keys, last) in [(COMMITS, "commit"), (READS, "read"), (BOTH, "read")] {
+        the_first_has_it(keys, last);
+    }
+}
+
+/// After everything is laid out, the `last` of it too.
+fn the_first_has_it(keys: &str, last: &str) {
     let scratch = Scratch::new();
     let place = scratch.dir("place");
-    let yaml = config(&[("a", place.as_path(), COMMITS)]);
+    let yaml = config(&[("a", place.as_path(), keys)]);
     let first = Daemon::new().config(&yaml).start();
-    await_runs(&first, "a", "commit", 1.0);
+    await_runs(&first, "a", last, 1.0);
     let second = Daemon::new().config(&yaml).start();
     await_state(&second, "a", "unsupported");
     let line = reason(&second, "a", "unsupported");
     assert!(line.contains("in use by another diskcanary"), "{line}");
-    await_runs(&first, "a", "commit", 3.0);
-    assert_eq!(runs(&second.scrape(), "a", "commit"), 0.0);
+    await_runs(&first, "a", last, 3.0);
+    assert_eq!(runs(&second.scrape(), "a", last), 0.0);
     assert!(first.stop().0.success());
-    await_runs(&second, "a", "commit", 2.0);
+    await_runs(&second, "a", last, 2.0);
     await_state(&second, "a", "ready");
     assert_sound(&second);
 }

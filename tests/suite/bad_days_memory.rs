@@ -36,7 +36,7 @@ fn memory_is_refused_by_what_it_is_not_by_its_mount() {
     };
     let (tell, told) = mpsc::channel();
     let lane = writer::spawn(context, move |report, _| drop(tell.send(report))).unwrap();
-    assert!(lane.give(None, Job::Prepare));
+    assert!(lane.give(None, Job::Prepare { was: None }));
     match told.recv_timeout(Duration::from_secs(30)).unwrap() {
         Report::Failed(trouble) => {
             assert_eq!(trouble.state, State::Unsupported);

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Course, Desk, Target, Work};
+use crate::clock::Tick;
 use crate::config::TargetPlan;
 use crate::daemon::control::{books, spec};
 use crate::daemon::watch::News;
 use crate::io::Op;
 use crate::probe::layout::Role;
 use crate::probe::{Probe, State};
+use crate::record::Renewed;
 use crate::schedule::{Direction, Report, When};
 
 impl Target {
@@ -22,10 +24,22 @@ impl Target {
             match op {
                 Op::Read => forfeited.push(Direction::Read),
                 Op::Write | Op::Sync | Op::Layout => forfeited.push(Direction::Write),
-                Op::Open => forfeited.extend([Direction::Read, Direction::Write]),
+                Op::Open => forfeited.extend(self.opening_for_too_long(desk)),
             }
         }
         forfeited
+    }
+
+    fn opening_for_too_long(&self, desk: &Desk<'_>) -> impl Iterator<Item = Direction> {
+        let threshold = desk.book.thresholds(self.id).of(Op::Open);
+        let inflight = &self.plan.inflight;
+        let lanes = [
+            (Direction::Write, inflight.since_open_by_writer()),
+            (Direction::Read, inflight.since_open_by_reader()),
+        ];
+        let now = desk.now;
+        let late = move |since: Option<Tick>| since.is_some_and(|since| now.since(since) >= threshold);
+        lanes.into_iter().filter(move |(_, since)| late(*since)).map(|(direction, _)| direction)
     }
 
     pub(super) fn count_stalls(&self, news: &[News], desk: &mut Desk<'_>) {
@@ -49,12 +63,14 @@ impl Target {
     /// The config asks for something else at the same place. `busy`: the lanes that are out, by direction.
     pub(in crate::daemon) fn replan(&mut self, config: &TargetPlan, busy: [bool; 2], desk: &mut Desk<'_>) {
         let (was, now) = (&self.config.commit, &config.commit);
-        let commits_anew = was
-            .as_ref()
-            .zip(now.as_ref())
-            .is_some_and(|(was, now)| (was.profile, was.method) != (now.profile, now.method));
+        let both = was.as_ref().zip(now.as_ref());
+        let renewed = match both {
+            Some((was, now)) if was.profile != now.profile => Renewed::Series,
+            Some((was, now)) if was.method != now.method => Renewed::Windows,
+            _ => Renewed::Nothing,
+        };
         let plan = books(config, &self.plan.inflight);
-        desk.book.replan(self.id, plan.clone(), commits_anew);
+        desk.book.replan(self.id, plan.clone(), renewed);
         (self.config, self.plan) = (config.clone(), plan);
         let spec = spec(config);
         if spec == *self.spec {
@@ -62,6 +78,7 @@ impl Target {
         } else {
             self.spec = Arc::new(spec);
             self.begin_anew(busy, desk);
+            self.other_commits = renewed != Renewed::Nothing;
         }
         self.show(desk);
     }
@@ -97,10 +114,16 @@ impl Target {
         self.stay_paused(desk);
     }
 
-    /// What a job brought that was asked for by another spec: what it cost is counted, nothing is concluded.
+    /// What a job brought that was asked for by another spec: nothing is concluded from it. A run is one all the same, unless it made
+    /// commits of another kind.
     pub(super) fn came_too_late(&mut self, report: &Report, desk: &mut Desk<'_>) {
-        if let Report::Ran(outcome) = report {
-            desk.book.add_cost(self.id, outcome.probe, &outcome.cost);
+        match report {
+            Report::Ran(outcome) if outcome.probe == Probe::Commit && self.other_commits => {
+                desk.book.add_cost(self.id, outcome.probe, &outcome.cost);
+                desk.book.missed(self.id, outcome.probe, 1);
+            }
+            Report::Ran(outcome) => desk.book.enter(self.id, outcome, desk.now, desk.wall),
+            _ => {}
         }
     }
 

@@ -6,6 +6,7 @@ use crate::daemon::facts;
 use crate::persist::{Known, KnownFile};
 use crate::probe::layout::{Head, Role};
 use crate::record::Facts;
+use crate::schedule::Mounted;
 use crate::schedule::writer::{FileState, Prepared};
 
 impl Target {
@@ -22,13 +23,23 @@ impl Target {
         (self.known != Known::default()).then(|| self.known.clone())
     }
 
+    /// Where its file system was mounted when it was last found, by this daemon or by the one before.
+    pub(super) fn mounted(&self) -> Option<Mounted> {
+        let (point, source) = self.known.mount.clone();
+        (!point.is_empty()).then(|| Mounted { point: point.into(), source })
+    }
+
     /// Compares what is here with what was here. To be called before the files of `prepared` are taken on.
     pub(super) fn recognise(&mut self, prepared: &Prepared, desk: &mut Desk<'_>) {
         let identity = Some(facts::identity(&prepared.target)).filter(|text| lasts(text)).unwrap_or_default();
         // A block device has none, and no files.
         let home = prepared.home.as_ref().map(|home| home.display().to_string()).unwrap_or_default();
         let found = [(Role::Commits, &prepared.commits), (Role::Reads, &prepared.reads)];
-        let mut now = Known { home, identity, ..Known::default() };
+        // A path that is not UTF-8 is not kept: it would be another when it is read.
+        let mount = prepared.target.mount.as_ref();
+        let mount =
+            mount.and_then(|m| Some((m.point.to_str()?.to_owned(), m.source.clone()))).unwrap_or_default();
+        let mut now = Known { home, identity, mount, ..Known::default() };
         let before = if self.known.home == now.home { self.known.clone() } else { Known::default() };
         let mut others = false;
         for (role, state) in found {

@@ -191,6 +191,8 @@ fn descriptors_used_up() {
     let yaml = targets::config(&[("late", &path, COMMITS)]) + &healthy.config();
     let daemon = Daemon::new().config(&yaml).with(|c| _ = lab::first_on_the_cpu(c)).start();
     well(&daemon, &[]);
+    // What looks at the machine once a second has opened its files.
+    thread::sleep(Duration::from_secs(3));
     let watch = Watch::start(daemon.address());
     limit_descriptors(&daemon, first_free(&daemon) + 2);
     std::fs::create_dir(&path).unwrap();

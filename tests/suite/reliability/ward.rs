@@ -50,7 +50,7 @@ impl Ward {
         await_all_measured(&daemon, &beds);
 
         let watch = Watch::start(daemon.address());
-        let size = footprint(&daemon);
+        let (size, open) = (footprint(&daemon), open_files(&daemon));
         let before = Chart::of(daemon.scrape());
         let began = Instant::now();
         for bed in beds.iter_mut().filter(|bed| !bed.case.starts_ill()) {
@@ -71,7 +71,8 @@ impl Ward {
         let opened = beds.iter().filter(|bed| bed.case.starts_ill()).count() * MOST_DESCRIPTORS;
         assert!(
             after.0 <= size.0 && after.1 <= size.1 + opened,
-            "threads, descriptors: {after:?} after {size:?}"
+            "threads, descriptors: {after:?} after {size:?}\n{open:#?}\n{:#?}",
+            open_files(&daemon)
         );
         log_is_short(&daemon, &beds);
         targets::assert_sound(&daemon);
@@ -91,6 +92,17 @@ impl Ward {
         });
         daemon.start()
     }
+}
+
+/// What the daemon has open, and how often each.
+fn open_files(daemon: &Running) -> std::collections::BTreeMap<String, usize> {
+    let mut all = std::collections::BTreeMap::new();
+    for fd in std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().flatten() {
+        if let Ok(path) = std::fs::read_link(fd.path()) {
+            *all.entry(path.display().to_string()).or_default() += 1;
+        }
+    }
+    all
 }
 
 /// Waits until the condition holds at each target that it is asked about; says of which it does not.
