@@ -212,7 +212,9 @@ impl Writer {
                 Ok(Report::Laying { role, done, total })
             }
             Progress::Done(head, extents) => {
-                if let (Role::Commits, Some(commit), Some(home)) = (role, spec.commit, self.home.take()) {
+                if role == Role::Commits
+                    && let (Some(commit), Some(home)) = (spec.commit, self.home.take())
+                {
                     self.context.inflight.begin(Op::Open, clock::now());
                     let opened = self.open_commits(&home, head, commit);
                     self.context.inflight.end(Op::Open);
