@@ -1,7 +1,7 @@
 //! What each commit profile does to a disk: its system calls, the requests that reach the disk, and what a day of it writes.
 //!
 //! ```text
-//! cargo bench --bench profiles -- --output docs/data/profiles.jsonl
+//! cargo bench --bench profiles -- --seconds 3600 --output docs/data/profiles.jsonl
 //! BLESS=1 cargo test --test performance
 //! ```
 //!
@@ -48,7 +48,7 @@ struct Arguments {
     /// Runs of each profile under strace and block trace.
     #[arg(long, default_value_t = 30)]
     runs: u32,
-    /// Length of the span at default intervals.
+    /// Length of the span at default intervals, all profiles and file systems at the same time.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
     /// Where the raw lines go.
@@ -66,20 +66,31 @@ fn main() {
         return;
     }
     let mut lines = vec![Line::Run(conditions())];
-    for (name, kind) in [("ext4", FileSystem::Ext4), ("xfs", FileSystem::Xfs)] {
-        let disk = |profile: &Profile| (*profile, Mounted::new(kind, DISK));
-        let disks: Vec<_> = Profile::ALL.iter().map(disk).collect();
-        let quick = Daemon::new().config(&observe::config(&disks, ", interval: 100ms")).start();
+    let kinds = [("ext4", FileSystem::Ext4), ("xfs", FileSystem::Xfs)];
+    let disks = |kind| Profile::ALL.iter().map(|profile| (*profile, Mounted::new(kind, DISK))).collect();
+    let all: Vec<(&str, Vec<(Profile, Mounted)>)> = kinds.map(|(name, kind)| (name, disks(kind))).into();
+    for (name, disks) in &all {
+        let quick = Daemon::new().config(&observe::config(disks, ", interval: 100ms")).start();
         observe::ready(&quick, disks.len());
-        lines.extend(
-            observe::observe(&quick, name, &disks, f64::from(arguments.runs)).into_iter().map(Line::Seen),
-        );
+        let seen = observe::observe(&quick, name, disks, f64::from(arguments.runs));
+        lines.extend(seen.into_iter().map(Line::Seen));
         quick.stop();
-        let daemon = Daemon::new().config(&observe::config(&disks, "")).start();
-        observe::ready(&daemon, disks.len());
-        // What the layout left in the page cache is on the disk.
-        std::thread::sleep(Duration::from_secs(40));
-        lines.extend(spans(&daemon, name, &disks, Duration::from_secs(arguments.seconds)).map(Line::Span));
+    }
+    // All at the same time: an hour is long.
+    let all: Vec<_> = all
+        .into_iter()
+        .map(|(name, disks)| {
+            let daemon = Daemon::new().config(&observe::config(&disks, "")).start();
+            observe::ready(&daemon, disks.len());
+            (name, daemon, disks)
+        })
+        .collect();
+    // What the layout left in the page cache is on the disk.
+    std::thread::sleep(Duration::from_secs(40));
+    let before: Vec<Look> = all.iter().map(|(_, daemon, disks)| Look::at(daemon, disks)).collect();
+    std::thread::sleep(Duration::from_secs(arguments.seconds));
+    for ((name, daemon, disks), before) in all.iter().zip(&before) {
+        lines.extend(spans(name, disks, before, &Look::at(daemon, disks)).map(Line::Span));
     }
     let mut file = fs::File::create(&arguments.output).unwrap();
     for line in &lines {
@@ -97,34 +108,39 @@ fn conditions() -> Run {
     }
 }
 
-/// The disks' own counters and ours, at the ends of a span.
+/// The disks' own counters and ours, at one end of a span.
+struct Look {
+    at: Instant,
+    ours: Metrics,
+    disks: Vec<Vec<u64>>,
+}
+
+impl Look {
+    fn at(daemon: &Running, disks: &[(Profile, Mounted)]) -> Self {
+        let counters = disks.iter().map(|(_, disk)| disk.disk().counters()).collect();
+        Self { at: Instant::now(), ours: daemon.scrape(), disks: counters }
+    }
+}
+
 fn spans(
-    daemon: &Running,
     file_system: &str,
     disks: &[(Profile, Mounted)],
-    length: Duration,
+    before: &Look,
+    after: &Look,
 ) -> impl Iterator<Item = Span> {
-    let look = || -> (Instant, Metrics, Vec<Vec<u64>>) {
-        (Instant::now(), daemon.scrape(), disks.iter().map(|(_, disk)| disk.disk().counters()).collect())
-    };
-    let (began, ours_before, before) = look();
-    std::thread::sleep(length);
-    let (ended, ours_after, after) = look();
-    let seconds = (ended - began).as_secs_f64();
-    let ours = move |name: &str, profile: Profile| {
+    let seconds = (after.at - before.at).as_secs_f64();
+    let ours = |name: &str, profile: Profile| {
         let labels = [("target", profile.label()), ("op", "write")];
-        (ours_after.sum(name, &labels) - ours_before.sum(name, &labels)) as u64
+        (after.ours.sum(name, &labels) - before.ours.sum(name, &labels)) as u64
     };
-    let profiles: Vec<Profile> = disks.iter().map(|(profile, _)| *profile).collect();
-    let file_system = file_system.to_owned();
-    profiles.into_iter().enumerate().map(move |(at, profile)| {
-        let moved = |field: usize| after[at][field] - before[at][field];
+    disks.iter().enumerate().map(move |(at, (profile, _))| {
+        let moved = |field: usize| after.disks[at][field] - before.disks[at][field];
         Span {
-            file_system: file_system.clone(),
+            file_system: file_system.to_owned(),
             profile: profile.label().to_owned(),
             seconds,
-            commits: ours("diskcanary_probe_operations_total", profile),
-            payload: ours("diskcanary_probe_bytes_total", profile),
+            commits: ours("diskcanary_probe_operations_total", *profile),
+            payload: ours("diskcanary_probe_bytes_total", *profile),
             writes: moved(4),
             flushes: moved(15),
             bytes: moved(6) * 512,

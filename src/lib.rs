@@ -13,6 +13,7 @@ pub mod expose;
 pub mod http;
 pub mod io;
 pub mod page;
+pub mod persist;
 pub mod probe;
 pub mod record;
 pub mod report;

@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["units", "clock"],
     &["sys", "stats"],
     &["io", "target"],
-    &["probe", "device"],
+    &["probe", "device", "persist"],
     &["schedule"],
     &["record"],
     &["expose", "page", "report"],

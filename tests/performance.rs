@@ -9,6 +9,10 @@ mod support;
 
 use std::fs;
 
+use diskcanary::probe::Profile;
+use diskcanary::probe::commit::COMMITS;
+use diskcanary::schedule::toll::Commits;
+
 use support::claim::{Claim, Unit, Verdict, interval, median};
 use support::raw::{Quantiles, parse};
 
@@ -64,6 +68,39 @@ fn the_page_on_profiles_says_what_the_data_say() {
     }
     let page = fs::read_to_string(PAGE).unwrap();
     assert!(page == made, "{PAGE} and docs/data differ; BLESS=1 writes it anew");
+}
+
+/// By the disks' own counters: every profile on both file systems, at default intervals.
+#[test]
+fn a_day_of_every_profile_writes_at_most_2_gib_and_what_explain_expects() {
+    let data = fs::read_to_string("docs/data/profiles.jsonl").unwrap();
+    let lines = support::profiles::parse(&data).unwrap();
+    let spans: Vec<_> = lines
+        .iter()
+        .filter_map(|line| if let support::profiles::Line::Span(span) = line { Some(span) } else { None })
+        .collect();
+    for file_system in ["ext4", "xfs"] {
+        for profile in Profile::ALL {
+            let span = spans
+                .iter()
+                .find(|span| span.file_system == file_system && span.profile == profile.label())
+                .unwrap_or_else(|| panic!("{profile} on {file_system} was not measured"));
+            let day = span.bytes as f64 / span.seconds * 86_400.0;
+            assert!(day <= support::profiles::MOST_A_DAY, "{profile} on {file_system}: {day} bytes a day");
+            let row = profile.row();
+            let interval = std::time::Duration::from_secs(2);
+            let run = Commits { row, method: row.method, interval }.expected(Some(file_system)).write;
+            let measured = span.bytes as f64 / span.commits as f64 * COMMITS as f64;
+            assert!(
+                measured <= run * 1.05,
+                "{profile} on {file_system}: {measured} bytes a run, {run} expected"
+            );
+            assert!(
+                measured >= run * 0.7,
+                "{profile} on {file_system}: {measured} bytes a run, {run} expected"
+            );
+        }
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ pub fn parse(text: &str) -> Result<Vec<Line>, String> {
 }
 
 /// What a target may write in a day, at the disk.
-const MOST_A_DAY: f64 = (2u64 << 30) as f64;
+pub const MOST_A_DAY: f64 = (2u64 << 30) as f64;
 
 const HEAD: &str = "# Commit profiles\n\n\
     What each profile of the commit probe does to a disk, as strace and the kernel's block trace saw it. Made by a test from \

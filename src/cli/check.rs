@@ -7,8 +7,9 @@ use crate::config::{Plan, TargetPlan};
 use crate::report::explain::File;
 
 use super::look::{self, Look};
-use super::{BAD_CONFIG, Ending, found};
-use crate::expose;
+use super::{BAD_CONFIG, Ending, found, spared};
+use crate::units::Span;
+use crate::{clock, expose, persist};
 
 /// Arguments of `check`.
 #[derive(Debug, clap::Args)]
@@ -22,17 +23,12 @@ pub(super) fn command(args: &Args) -> Ending {
     match Plan::load(&args.file, &expose::reserved_labels()) {
         Ok(plan) => {
             let file = args.file.display().to_string();
-            let said = |target| remarks(target, look::at(target));
-            let named: Vec<_> =
-                plan.targets.iter().map(|target| (target.name.as_str(), said(target))).collect();
-            let mut ending = verdict(&file, &named);
+            let mut ending = verdict(&file, &said(&plan.targets));
             if ending.error.is_none()
                 && let Some(found) = found::found(&plan)
             {
                 ending.text += &match found {
-                    Ok(found) => on_found(
-                        &found.targets.iter().map(|t| (t.name.as_str(), said(t))).collect::<Vec<_>>(),
-                    ),
+                    Ok(found) => on_found(&said(&found.targets)),
                     Err(why) => format!("warning: discover: {why}\n"),
                 };
             }
@@ -40,6 +36,32 @@ pub(super) fn command(args: &Args) -> Ending {
         }
         Err(error) => Ending::bad_config(error.to_string()),
     }
+}
+
+/// What there is to say of each target.
+fn said(targets: &[TargetPlan]) -> Vec<(&str, Vec<Remark>)> {
+    let looks: Vec<Look> = targets.iter().map(look::at).collect();
+    let seen: Vec<_> = targets.iter().zip(&looks).map(|(plan, look)| (plan, look.found())).collect();
+    let spared = spared::warnings(&seen);
+    let paused = paused();
+    let one = |((plan, look), spared): ((&'_ TargetPlan, Look), Vec<String>)| {
+        let paused = paused.iter().filter(|(name, _)| *name == plan.name).map(|(_, note)| note.clone());
+        let all = remarks(plan, look).into_iter().chain(spared.into_iter().map(Remark::Warning));
+        all.chain(paused.map(Remark::Note)).collect()
+    };
+    let names = targets.iter().map(|plan| plan.name.as_str());
+    names.zip(targets.iter().zip(looks).zip(spared).map(one)).collect()
+}
+
+/// Targets that the daemon of this state directory leaves alone for now, and words for it.
+fn paused() -> Vec<(String, String)> {
+    let state = super::run::state_place().ok().and_then(|dir| persist::peek(&dir)).unwrap_or_default();
+    let left = |until: u64| until.checked_sub(clock::wall().as_secs()).filter(|left| *left > 0);
+    let note = |(name, until)| {
+        let note = format!("paused for {} more; `diskcanary resume` ends that", Span::seconds(left(until)?));
+        Some((name, note))
+    };
+    state.pauses.into_iter().filter_map(note).collect()
 }
 
 /// What there is to say of a target.

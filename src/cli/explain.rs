@@ -8,7 +8,7 @@ use crate::report::discovered::discovered;
 use crate::report::explain::{Commit, File, Place, Read, Target, explain};
 
 use super::look::{self, Files, Look};
-use super::{Ending, found};
+use super::{Ending, found, spared};
 use crate::{daemon, expose};
 
 /// Arguments of `explain`.
@@ -46,10 +46,8 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
         reads: plan.read.as_ref().map(|read| File::Wished(read.file_size)),
         free: None,
     };
-    let found = match &look {
-        Look::Files(target, _) | Look::Device(target) => Some(target),
-        Look::Down(_) | Look::Refused(_) => None,
-    };
+    let found = look.found();
+    let spared = spared::spared(plan, found);
     let series = found.map(|target| daemon::series(plan, target));
     let (place, files) = match look {
         Look::Files(target, place) => {
@@ -79,5 +77,6 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
             wait: read.wait.label(),
         }),
         series,
+        spared,
     }
 }

@@ -22,6 +22,16 @@ pub(super) enum Look {
     Refused(String),
 }
 
+impl Look {
+    /// What was found, if it is there.
+    pub(super) fn found(&self) -> Option<&Target> {
+        match self {
+            Self::Files(target, _) | Self::Device(target) => Some(target),
+            Self::Down(_) | Self::Refused(_) => None,
+        }
+    }
+}
+
 /// Looks at a target of a config.
 pub(super) fn at(plan: &TargetPlan) -> Look {
     at_path(&plan.path, plan.probe_dir.as_deref())

@@ -6,9 +6,11 @@ mod explain;
 mod found;
 mod log;
 mod look;
+mod pause;
 mod probe;
 mod reference;
 mod run;
+mod spared;
 
 pub use reference::reference;
 
@@ -46,6 +48,10 @@ enum Command {
     Probe(probe::Args),
     /// Remove the probe files that diskcanary made for PATH.
     Clean(clean::Args),
+    /// Have a running daemon leave a target's disk alone for a while: no commit, no read, no look.
+    Pause(pause::PauseArgs),
+    /// Have a running daemon go on with a paused target now.
+    Resume(pause::ResumeArgs),
 }
 
 /// What a command has to say, and how it ends.
@@ -93,6 +99,8 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::command(&args),
         Command::Probe(args) => probe::command(&args),
         Command::Clean(args) => clean::command(&args),
+        Command::Pause(args) => pause::pause(&args),
+        Command::Resume(args) => pause::resume(&args),
     })
 }
 

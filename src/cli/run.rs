@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Ending;
 use super::log::{LogFormat, LogLevel, start_logging};
-use crate::config::{Plan, state_directory};
+use crate::config::{NoStateDirectory, Plan, state_directory};
 use crate::expose::OwnCounters;
 use crate::http::{self, ListenAddress, TelemetryPath};
 use crate::{daemon, expose, sys};
@@ -61,7 +61,7 @@ fn start(args: &Args, plan: &Plan) -> Result<Ending, String> {
     let (file, before) = (args.config_file.clone(), plan.clone());
     // Without a file there is nothing new to read.
     let again = move || file.as_deref().map_or_else(|| Ok(before.clone()), load);
-    let ending = match daemon::run(plan, Box::new(again), web, &own) {
+    let ending = match daemon::run(plan, Box::new(again), web, &own, state_place().ok()) {
         Ok(()) => Ending::good(String::new()),
         Err(error) => {
             tracing::error!("{error}");
@@ -76,12 +76,16 @@ fn load(file: &Path) -> Result<Plan, String> {
     Plan::load(file, &expose::reserved_labels()).map_err(|e| e.to_string())
 }
 
-/// One target at the state directory, which is made if it is missing.
-fn without_config() -> Result<Plan, Ending> {
+/// Where the state is.
+pub(super) fn state_place() -> Result<PathBuf, NoStateDirectory> {
     let variable = |name| std::env::var_os(name);
     let (state, home) = (variable("STATE_DIRECTORY"), variable("HOME"));
-    let dir = state_directory(state.as_deref(), home.as_deref(), sys::is_root())
-        .map_err(|e| Ending::failed(e.to_string()))?;
+    state_directory(state.as_deref(), home.as_deref(), sys::is_root())
+}
+
+/// One target at the state directory, which is made if it is missing.
+fn without_config() -> Result<Plan, Ending> {
+    let dir = state_place().map_err(|e| Ending::failed(e.to_string()))?;
     daemon::make_state_directory(&dir)
         .map_err(|e| Ending::failed(format!("cannot make the state directory {}: {e}", dir.display())))?;
     Ok(Plan::default_for_state_dir(dir))

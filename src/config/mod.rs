@@ -1,6 +1,7 @@
 //! The config file: strict YAML in, a [`Plan`] out, before anything is opened. Whatever is wrong becomes one message
 //! that names file, line, path, and the nearest valid word.
 
+mod budget;
 mod discovered;
 mod error;
 mod plan;
@@ -11,6 +12,7 @@ mod section;
 mod word;
 mod yaml;
 
+pub use budget::{A_DAY, BudgetPlan, OPERATIONS};
 pub use error::Error;
 pub use plan::{CommitPlan, DiscoverPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
 pub use reference::reference;

@@ -11,7 +11,7 @@ use crate::target::Wishes;
 use crate::units::{Bytes, Span};
 
 use super::raw::{RawCommit, RawRead};
-use super::{Error, resolve, yaml};
+use super::{BudgetPlan, Error, resolve, yaml};
 
 /// All that the daemon was asked to probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,10 @@ pub struct TargetPlan {
     pub read: Option<ReadPlan>,
     /// Space that must stay free; `None`: the smaller of 5 % of the file system and 10 GiB.
     pub reserve: Option<Bytes>,
+    /// What its probes may cost the disk.
+    pub budget: BudgetPlan,
+    /// Operations per second that the disk promises in the long run, where the file says so.
+    pub baseline_iops: Option<u32>,
     /// From which age on an operation counts as stalled; `None`: learned from what the disk does.
     pub stall_threshold: Option<Span>,
 }
@@ -63,6 +67,8 @@ pub struct CommitPlan {
     pub method: Method,
     /// One run in each span of this length.
     pub interval: Span,
+    /// Whether the file asks for this interval, rather than the default.
+    pub interval_asked_for: bool,
     /// Size of the commit file, a whole number of MiB.
     pub file_size: Bytes,
     /// Whether the file asks for commits, rather than the default: on a block device that is a contradiction to report.
@@ -74,6 +80,8 @@ pub struct CommitPlan {
 pub struct ReadPlan {
     /// One run in each span of this length.
     pub interval: Span,
+    /// Whether the file asks for this interval, rather than the default.
+    pub interval_asked_for: bool,
     /// How the engine waits for a completion.
     pub wait: Wait,
     /// Size of the read file, a whole number of MiB. A block device is read as it is.
@@ -114,6 +122,8 @@ impl TargetPlan {
             commit: resolve::commit(&RawCommit::default(), false),
             read: resolve::read(&RawRead::default()),
             reserve: None,
+            budget: BudgetPlan::default(),
+            baseline_iops: None,
             stall_threshold: None,
         }
     }

@@ -122,6 +122,45 @@ pub(super) struct RawTarget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "time")]
     pub(super) stall_threshold: Option<Span>,
+    /// What all probes together may cost the disk, counted as it reaches the disk: journals and whole pages are in it, the layout
+    /// of the probe files is not. It holds for the disk: where several targets lie on one, the strictest that is written holds for
+    /// all of them. What is over it is skipped and counted (reason `budget`), and spread over the day: half an hour's share can be
+    /// spent at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) budget: Option<Section<RawBudget>>,
+    /// What is known of the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) spec: Option<Section<RawSpec>>,
+}
+
+/// Limits of what the probes may cost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawBudget {
+    /// Bytes written at the disk in any day: 1MiB to 1024TiB. Without this key: 2GiB for each target on the disk, or, where an
+    /// `interval` of its own needs more, twice what that is expected to write.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "size")]
+    pub(super) write_per_day: Option<Bytes>,
+    /// Bytes read at the disk in any day: 1MiB to 1024TiB. Without this key: as for writes.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "size")]
+    pub(super) read_per_day: Option<Bytes>,
+    /// Requests at the disk in a second, over any half hour: 1 to 1000000. The 64 reads of a burst still come together. Without
+    /// this key: 20 for each target on the disk, or twice what an `interval` of its own needs.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "number")]
+    pub(super) operations_per_second: Option<u32>,
+}
+
+/// What is known of the disk.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSpec {
+    /// Operations per second that the disk promises in the long run, without burst credits: 1 to 100000000. All probes together
+    /// take at most 2 % of them: an interval that is not written stretches as far as that needs.
+    #[schemars(schema_with = "number")]
+    pub(super) baseline_iops: u32,
 }
 
 /// How commits are probed.
@@ -138,9 +177,11 @@ pub(super) struct RawCommit {
     #[serde(deserialize_with = "word::optional", skip_serializing)]
     #[schemars(schema_with = "word::schema::<Method>")]
     pub(super) method: Option<Method>,
-    /// One run at a random instant in each span of this length: 100ms to 24h.
+    /// One run at a random instant in each span of this length: 100ms to 24h. Without this key: 2s, longer on a disk that
+    /// promises little (`spec`).
+    #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "time")]
-    pub(super) interval: Span,
+    pub(super) interval: Option<Span>,
     /// Size of the commit file, written once: 4MiB to 16GiB, whole MiB. At most 5 % of the free space is used.
     #[schemars(schema_with = "size")]
     pub(super) file_size: Bytes,
@@ -152,7 +193,7 @@ impl Default for RawCommit {
             enabled: true,
             profile: Profile::Overwrite,
             method: None,
-            interval: Span::seconds(2),
+            interval: None,
             file_size: Bytes::mib(64),
         }
     }
@@ -164,9 +205,11 @@ impl Default for RawCommit {
 pub(super) struct RawRead {
     /// `false` turns the probe off.
     pub(super) enabled: bool,
-    /// One run at a random instant in each span of this length: 100ms to 24h.
+    /// One run at a random instant in each span of this length: 100ms to 24h. Without this key: 30s, longer on a disk that
+    /// promises little (`spec`).
+    #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "time")]
-    pub(super) interval: Span,
+    pub(super) interval: Option<Span>,
     /// `spin` looks at the completion ring for a bounded time before it sleeps: a few microseconds less of our own in
     /// each latency, for a little more CPU.
     #[serde(serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
@@ -180,8 +223,17 @@ pub(super) struct RawRead {
 
 impl Default for RawRead {
     fn default() -> Self {
-        Self { enabled: true, interval: Span::seconds(30), wait: Wait::default(), file_size: Bytes::gib(1) }
+        Self { enabled: true, interval: None, wait: Wait::default(), file_size: Bytes::gib(1) }
     }
+}
+
+/// A key that may be left out, but not left empty.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+fn number(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "number" })
 }
 
 fn size(_: &mut SchemaGenerator) -> Schema {

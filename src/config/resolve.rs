@@ -7,10 +7,11 @@ use crate::probe::{Method, Profile};
 use crate::target::{Unusual, Wishes};
 use crate::units::{Bytes, Span};
 
-use super::raw::{RawCommit, RawConfig, RawDiscover, RawRead, RawTarget};
+use super::budget::{COMMIT_INTERVAL, READ_INTERVAL, stretch};
+use super::raw::{RawBudget, RawCommit, RawConfig, RawDiscover, RawRead, RawSpec, RawTarget};
 use super::section::Section;
 use super::yaml::Place;
-use super::{CommitPlan, DiscoverPlan, Plan, ReadPlan, TargetPlan};
+use super::{BudgetPlan, CommitPlan, DiscoverPlan, Plan, ReadPlan, TargetPlan};
 
 pub(super) const MOST_TARGETS: usize = 256;
 pub(super) const LONGEST_NAME: usize = 200;
@@ -21,6 +22,7 @@ const SHORTEST_INTERVAL: Span = Span::millis(100);
 const LONGEST_INTERVAL: Span = Span::seconds(86_400);
 const LONGEST_THRESHOLD: Span = Span::seconds(3600);
 const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
+const BUDGET: (Bytes, Bytes) = (Bytes::mib(1), Bytes::gib(1 << 20));
 const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
 
 /// What is wrong, and where.
@@ -74,6 +76,8 @@ fn discover(raw: RawDiscover, at: &Place, reserved: &[&str]) -> Result<DiscoverP
         read: raw.read,
         reserve: raw.reserve,
         stall_threshold: raw.stall_threshold,
+        budget: None,
+        spec: None,
     };
     let like = target(like, at, reserved)?;
     if wishes.file_systems.is_empty() && !wishes.block_devices && !wishes.include.contains(&Unusual::Network)
@@ -114,7 +118,7 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
     if !raw_commit.enabled && !raw_read.enabled {
         return fault(at.clone(), "has both `commit` and `read` off, so nothing is probed; take it out");
     }
-    Ok(TargetPlan {
+    let mut plan = TargetPlan {
         name: raw.name,
         path,
         labels: raw.labels,
@@ -124,7 +128,55 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
         read: read(&raw_read),
         reserve: raw.reserve,
         stall_threshold: stall_threshold(raw.stall_threshold, at)?,
+        budget: raw
+            .budget
+            .map(|Section(raw)| budget(&raw, &at.key("budget")))
+            .transpose()?
+            .unwrap_or_default(),
+        baseline_iops: raw.spec.map(|Section(raw)| baseline(&raw, &at.key("spec"))).transpose()?,
+    };
+    keep_share(&mut plan, at)?;
+    Ok(plan)
+}
+
+fn keep_share(plan: &mut TargetPlan, at: &Place) -> Result<(), Fault> {
+    if stretch(plan) {
+        return Ok(());
+    }
+    let promised = plan.baseline_iops.unwrap_or_default();
+    fault(
+        at.key("spec").key("baseline_iops"),
+        format!(
+            "2 % of {promised} operations a second are too few for both probes; write the `interval` of each that is wanted, and \
+             `enabled: false` for the other"
+        ),
+    )
+}
+
+fn budget(raw: &RawBudget, at: &Place) -> Result<BudgetPlan, Fault> {
+    for (key, size) in [("write_per_day", raw.write_per_day), ("read_per_day", raw.read_per_day)] {
+        if let Some(size) = size.filter(|size| !(BUDGET.0..=BUDGET.1).contains(size)) {
+            let message = format!("`{size}` is out of range; write a size from {} to {}", BUDGET.0, BUDGET.1);
+            return fault(at.key(key), message);
+        }
+    }
+    if let Some(n) = raw.operations_per_second.filter(|n| !(1..=1_000_000).contains(n)) {
+        let message = format!("`{n}` is out of range; write a number from 1 to 1000000");
+        return fault(at.key("operations_per_second"), message);
+    }
+    Ok(BudgetPlan {
+        write_per_day: raw.write_per_day,
+        read_per_day: raw.read_per_day,
+        operations_per_second: raw.operations_per_second,
     })
+}
+
+fn baseline(raw: &RawSpec, at: &Place) -> Result<u32, Fault> {
+    if (1..=100_000_000).contains(&raw.baseline_iops) {
+        return Ok(raw.baseline_iops);
+    }
+    let message = format!("`{}` is out of range; write a number from 1 to 100000000", raw.baseline_iops);
+    fault(at.key("baseline_iops"), message)
 }
 
 /// The commit probe; `None` when it is off.
@@ -132,7 +184,8 @@ pub(super) fn commit(raw: &RawCommit, asked_for: bool) -> Option<CommitPlan> {
     raw.enabled.then(|| CommitPlan {
         profile: raw.profile,
         method: raw.method.unwrap_or(raw.profile.row().method),
-        interval: raw.interval,
+        interval: raw.interval.unwrap_or(COMMIT_INTERVAL),
+        interval_asked_for: raw.interval.is_some(),
         file_size: raw.file_size,
         asked_for,
     })
@@ -140,7 +193,12 @@ pub(super) fn commit(raw: &RawCommit, asked_for: bool) -> Option<CommitPlan> {
 
 /// The read probe; `None` when it is off.
 pub(super) fn read(raw: &RawRead) -> Option<ReadPlan> {
-    raw.enabled.then_some(ReadPlan { interval: raw.interval, wait: raw.wait, file_size: raw.file_size })
+    raw.enabled.then(|| ReadPlan {
+        interval: raw.interval.unwrap_or(READ_INTERVAL),
+        interval_asked_for: raw.interval.is_some(),
+        wait: raw.wait,
+        file_size: raw.file_size,
+    })
 }
 
 fn check_commit(raw: &RawCommit, at: &Place) -> Result<(), Fault> {
@@ -172,7 +230,8 @@ fn check_read(raw: &RawRead, at: &Place) -> Result<(), Fault> {
     file_size(raw.file_size, READ_FILE, at)
 }
 
-fn interval(span: Span, at: &Place) -> Result<(), Fault> {
+fn interval(span: Option<Span>, at: &Place) -> Result<(), Fault> {
+    let Some(span) = span else { return Ok(()) };
     if (SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&span) {
         return Ok(());
     }

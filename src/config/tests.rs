@@ -31,7 +31,8 @@ fn every_key_does_something() {
     let plan = parse(
         "targets:\n- name: \"q\\\"\\n日\"\n  path: /srv/with space/\n  labels: {a: b}\n  probe_dir: /p\n  engine: threads\n  \
          reserve: 2GiB\n  commit: {enabled: true, profile: postgres, method: fsync, interval: 1m, file_size: 32MiB}\n  \
-         read: {enabled: true, interval: 5s, wait: spin, file_size: 128MiB}\n",
+         read: {enabled: true, interval: 5s, wait: spin, file_size: 128MiB}\n  \
+         budget: {write_per_day: 1MiB, read_per_day: 1GiB, operations_per_second: 5}\n  spec: {baseline_iops: 240}\n",
     )
     .unwrap();
     let target = plan.targets[0].clone();
@@ -44,11 +45,23 @@ fn every_key_does_something() {
         profile: Profile::Postgres,
         method: Method::Fsync,
         interval: Span::seconds(60),
+        interval_asked_for: true,
         file_size: Bytes::mib(32),
         asked_for: true,
     };
-    let read = ReadPlan { interval: Span::seconds(5), wait: Wait::Spin, file_size: Bytes::mib(128) };
+    let read = ReadPlan {
+        interval: Span::seconds(5),
+        interval_asked_for: true,
+        wait: Wait::Spin,
+        file_size: Bytes::mib(128),
+    };
     assert_eq!((target.commit, target.read), (Some(commit), Some(read)));
+    let budget = BudgetPlan {
+        write_per_day: Some(Bytes::mib(1)),
+        read_per_day: Some(Bytes::gib(1)),
+        operations_per_second: Some(5),
+    };
+    assert_eq!((target.budget, target.baseline_iops), (budget, Some(240)));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::control::Message;
 use super::inbox::Outbox;
 use crate::clock;
 use crate::expose::OwnCounters;
-use crate::http::{Content, Pending, Unavailable};
+use crate::http::{Command, Content, NoTarget, Pending, Unavailable};
 use crate::record::Snapshot;
 use crate::sys::ProcessStats;
 use crate::{expose, page};
@@ -67,5 +67,9 @@ impl Content for FromControl {
     fn ready(&self) -> Pending<()> {
         let ready = self.ask(Message::Ready);
         Box::pin(async move { ready.await?.map_err(Unavailable) })
+    }
+
+    fn command(&self, command: Command) -> Pending<Result<(), NoTarget>> {
+        self.ask(|tell| Message::Command(command, tell))
     }
 }

@@ -10,23 +10,27 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Error;
+use super::budget::Purse;
 use super::discovery::Sighting;
 use super::inbox::{Inbox, Outbox};
+use super::keep::Keeper;
 use super::reload::Changes;
 use super::sampler::Sampling;
 use super::seats::{Key, Seats};
-use super::target::Target;
+use super::target::{PAUSED, Target};
 use super::wanted::Wanted;
 use super::work::{Desk, Work};
 use crate::clock::{self, Tick};
 use crate::config::{Plan, TargetPlan};
 use crate::expose::OwnCounters;
+use crate::http::{Command, NoTarget};
 use crate::io::Inflight;
 use crate::probe::commit::COMMITS;
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::read::SINGLES;
 use crate::probe::{Method, Probe, Spent, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
+use crate::schedule::budget::BUDGET;
 use crate::schedule::{
     CommitSpec, DEVICE_BUSY, Decision, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId, When,
 };
@@ -44,6 +48,8 @@ const LEARN: Duration = Duration::from_secs(60);
 /// Why slots are skipped.
 const SKIP_REASONS: &[&str] = &[
     DEVICE_BUSY,
+    PAUSED,
+    BUDGET,
     State::LayingOut.label(),
     State::NoSpace.label(),
     State::ReadOnly.label(),
@@ -62,10 +68,12 @@ pub(super) enum Message {
     Snapshot(oneshot::Sender<Arc<Snapshot>>),
     /// Somebody asks whether the first results are in; why not, if not.
     Ready(oneshot::Sender<Result<(), String>>),
+    /// Somebody asks for something to be done.
+    Command(Command, oneshot::Sender<Result<(), NoTarget>>),
     /// What was looked for is there, for the plan of this number.
     Discovered(u64, Vec<Sighting>),
     /// Go by this plan from now on.
-    Reload(Plan, oneshot::Sender<Result<Changes, String>>),
+    Reload(Box<Plan>, oneshot::Sender<Result<Changes, String>>),
     /// Start nothing more, and tell when nothing is out.
     Drain(oneshot::Sender<()>),
 }
@@ -73,6 +81,8 @@ pub(super) enum Message {
 pub(super) struct Control {
     pub(super) planner: Planner,
     pub(super) book: Book,
+    pub(super) keeper: Keeper,
+    pub(super) purse: Purse,
     sampling: Sampling,
     pub(super) targets: BTreeMap<Key, Target>,
     pub(super) next_key: u64,
@@ -99,6 +109,7 @@ impl Control {
         heart: &Arc<Heartbeat>,
         roots: &Arc<Roots>,
         messages: &Outbox,
+        keeper: Keeper,
         own: &OwnCounters,
     ) -> Result<Self, Error> {
         let now = clock::now();
@@ -106,6 +117,8 @@ impl Control {
         let mut control = Self {
             planner: Planner::new(epoch, LEASE),
             book: Book::new(),
+            keeper,
+            purse: Purse::default(),
             sampling: Sampling::start(roots)?,
             targets: BTreeMap::new(),
             next_key: 0,
@@ -120,6 +133,9 @@ impl Control {
             draining: false,
             drained: None,
         };
+        if let Some(left) = control.keeper.budgets() {
+            control.purse.restore(left, now, clock::wall());
+        }
         plan.targets.iter().try_for_each(|target| control.add(target))?;
         Ok(control)
     }
@@ -155,18 +171,21 @@ impl Control {
     fn take_what_is_left(&mut self, inbox: &Inbox) {
         while let Some(message) = inbox.left() {
             if let Message::Report { lane, report, spent } = message
-                && let Some((key, work)) = self.back(lane)
+                && let Some((key, work)) = self.back(lane, &report)
             {
                 self.to_enter.push((key, work, report, spent));
             }
         }
     }
 
-    /// A lane has done its job: for which target, and which it was; `None` when that target was taken away meanwhile.
-    fn back(&mut self, lane: LaneId) -> Option<(Key, Work)> {
+    /// A lane has done its job: for which target, and which it was; `None` when that target was taken away meanwhile. What it has
+    /// cost is charged at once.
+    fn back(&mut self, lane: LaneId, report: &Report) -> Option<(Key, Work)> {
         let (_, task) = self.seats.back(lane)?;
         self.planner.finished(task);
-        self.works.get(&task).copied()
+        let (key, work) = self.works.get(&task).copied()?;
+        self.purse.charge(key, report, clock::now());
+        Some((key, work))
     }
 
     fn enter_all(&mut self) {
@@ -180,7 +199,7 @@ impl Control {
         match message {
             Message::Wake => {}
             Message::Report { lane, report, spent } => {
-                if let Some((key, work)) = self.back(lane) {
+                if let Some((key, work)) = self.back(lane, &report) {
                     self.with(key, |target, desk| target.report(work, report, &spent, desk));
                 }
             }
@@ -194,12 +213,31 @@ impl Control {
                 let missing = missing.or_else(|| self.wanted.not_ready());
                 let _ = tell.send(missing.map_or(Ok(()), Err));
             }
+            Message::Command(command, tell) => {
+                let _ = tell.send(self.command(&command));
+            }
             Message::Reload(plan, tell) => {
                 let _ = tell.send(self.reload(&plan));
             }
             Message::Discovered(number, found) => self.discovered(number, &found),
-            Message::Drain(tell) => (self.draining, self.drained) = (true, Some(tell)),
+            Message::Drain(tell) => {
+                self.keeper.save(&self.targets, &mut self.purse, clock::now(), clock::wall());
+                (self.draining, self.drained) = (true, Some(tell));
+            }
         }
+    }
+
+    /// Does what somebody asks for.
+    fn command(&mut self, command: &Command) -> Result<(), NoTarget> {
+        let (Command::Pause { target, .. } | Command::Resume { target }) = command;
+        let known = self.targets.iter().find(|(_, t)| t.name == *target).map(|(key, _)| *key);
+        let key = known.ok_or_else(|| NoTarget(self.targets.values().map(|t| t.name.clone()).collect()))?;
+        self.with(key, |target, desk| match command {
+            Command::Pause { length, .. } => target.pause(*length, desk),
+            Command::Resume { .. } => target.resume(desk),
+        });
+        self.keeper.look(&mut self.targets, &mut self.purse, clock::now(), clock::wall());
+        Ok(())
     }
 
     /// When to ask again at the latest, and whether something waits for a lane to be done.
@@ -232,6 +270,10 @@ impl Control {
     /// Gives a job to its lane; `false` when there is nothing to do now.
     fn start(&mut self, start: Start, now: Tick) -> bool {
         let Some(&(key, work)) = self.works.get(&start.task) else { return false };
+        if !self.purse.may_run(key, work, now) {
+            self.count(start.task, |book, id, probe| book.skipped(id, probe, BUDGET, 1));
+            return false;
+        }
         let Some(target) = self.targets.get_mut(&key) else { return false };
         if let Some(later) =
             (work == Work::Layout).then(|| target.slice_later(&mut self.slices, now)).flatten()
@@ -279,7 +321,12 @@ impl Control {
                 task.into_iter().for_each(|task| self.planner.forfeit(task));
             }
             self.with(key, Target::show);
+            // Whoever shares a disk sees what others have left of it.
+            if let Some(target) = self.targets.get(&key) {
+                self.purse.tell(key, target.id, &mut self.book, now);
+            }
         }
+        self.keeper.look(&mut self.targets, &mut self.purse, now, clock::wall());
         self.sampling.exchange(&mut self.book);
     }
 

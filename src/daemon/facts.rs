@@ -39,14 +39,17 @@ impl From<&OpenedReads> for Opened {
     }
 }
 
+/// Begins what tells a disk by the kernel's count of disks, which begins anew with each boot.
+pub(super) const COUNTED: &str = "diskseq ";
+
 /// Serial number or world-wide name where there is one, which outlive a reboot; for a loop device the file behind it, whatever the
 /// device is called; else the kernel's number of the disk.
-fn identity(target: &Target) -> String {
+pub(super) fn identity(target: &Target) -> String {
     let one = |leaf: &BlockDevice| {
         let id = &leaf.identity;
         let lasting = id.serial.clone().or_else(|| id.wwn.clone());
         let lasting = lasting.or_else(|| id.backing_file.clone());
-        lasting.or_else(|| id.diskseq.map(|n| format!("diskseq {n}"))).unwrap_or_default()
+        lasting.or_else(|| id.diskseq.map(|n| format!("{COUNTED}{n}"))).unwrap_or_default()
     };
     let all: Vec<String> = target.leaves.iter().map(one).collect();
     if all.iter().any(String::is_empty) { String::new() } else { all.join(" ") }

@@ -18,6 +18,7 @@ use crate::probe::{
     Burst, CommitSample, Fault, Finding, Outcome, PerCommit, Phase, Probe, ReadSample, State, Verdict,
 };
 use crate::record::{Book, EngineChoice, Plan};
+use crate::schedule::budget::Budgets;
 use crate::target::{Kind, Target};
 
 /// The longest window: after it, every series is there that good runs bring.
@@ -40,6 +41,11 @@ pub fn series(plan: &TargetPlan, found: &Target) -> usize {
     let devices = book.devices();
     book.set_context(Arc::new(looked_at(&devices)));
     book.set_state(id, State::Ready);
+    let mut budgets = Budgets::new();
+    budgets.place(0, &[String::new()], plan.limits(None, !files), Tick::default());
+    if let Some(levels) = budgets.levels(0, Tick::default()) {
+        book.set_budget(id, levels);
+    }
     let end = Tick::default() + HOUR + HOUR;
     for planned in &books.probes {
         if files {

@@ -4,12 +4,15 @@
 //! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
 //! can be told from a daemon that was stopped, and a sampler looks at the machine once a second.
 
+mod budget;
 mod content;
 mod control;
 mod discovery;
 mod facts;
+mod footing;
 mod forecast;
 mod inbox;
+mod keep;
 mod once;
 mod reload;
 mod sampler;
@@ -21,6 +24,7 @@ mod work;
 
 use std::convert::Infallible;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -41,11 +45,17 @@ pub use reload::Load;
 
 use content::FromControl;
 use control::{Control, Message};
+use footing::Footing;
 use inbox::Outbox;
+use keep::Keeper;
 use reload::Reloader;
 
 /// How long a run that is out may go on after we were told to end. A lane that is stuck is not waited for any longer.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long the end waits for the state to be on the disk.
+const LAST_STATE: Duration = Duration::from_secs(1);
+/// A minute, in beats of the ticker.
+const MINUTE: u32 = 600;
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug)]
@@ -73,16 +83,25 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Probes what the plan says and serves what was found, until SIGTERM or SIGINT. On SIGHUP `load` reads the config anew; a bad one
-/// changes nothing. `own` is shown too, and counts.
-pub fn run(plan: &Plan, load: Box<Load>, web: http::Config, own: &OwnCounters) -> Result<(), Error> {
+/// changes nothing. `own` is shown too, and counts. What is to outlive a restart is kept in `state`; without that directory it
+/// is not.
+pub fn run(
+    plan: &Plan,
+    load: Box<Load>,
+    web: http::Config,
+    own: &OwnCounters,
+    state: Option<PathBuf>,
+) -> Result<(), Error> {
     let listeners = http::bind(&web.addresses).map_err(Error::Http)?;
     let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
     let heart = Arc::new(Heartbeat::new(clock::now()));
-    let stops = own.prober_stops.clone();
-    start_ticker(Arc::clone(&heart), move || stops.inc())?;
+    let (stops, footing) = (own.prober_stops.clone(), Footing::take(own));
+    let keeper = Keeper::open(state, own);
+    let kept = keeper.handle();
     let (messages, inbox) = inbox::inbox();
-    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, own)?;
+    let control = Control::new(plan, &heart, &Arc::new(Roots::default()), &messages, keeper, own)?;
     let ended = start_control(move || control.run(&inbox))?;
+    start_ticker(Arc::clone(&heart), move || footing.renew(), move || stops.inc())?;
     let reloader = Reloader::start(load, messages.clone(), own.clone())?;
     own.reloaded(true, clock::wall());
     tracing::info!(
@@ -95,11 +114,15 @@ pub fn run(plan: &Plan, load: Box<Load>, web: http::Config, own: &OwnCounters) -
         .enable_all()
         .build()
         .map_err(|e| Error::Start("the runtime", e.into()))?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let told = told_to_end(reloader)?;
         let content = FromControl::new(messages.clone(), own.clone());
         serve_while(ended, serve(listeners, web, content, told, &messages)).await
-    })
+    });
+    if !kept.flush(LAST_STATE) {
+        tracing::warn!("ended with the last state not on the disk");
+    }
+    result
 }
 
 /// Starts the control thread. What is returned is ready when that thread ends, also by a panic.
@@ -172,12 +195,19 @@ async fn drain(messages: &Outbox) -> Result<(), Error> {
     Ok(())
 }
 
-/// Calls `late` after each gap.
-fn start_ticker(heart: Arc<Heartbeat>, late: impl Fn() + Send + 'static) -> Result<(), Error> {
+/// Calls `late` after each gap, and `each_minute` at once and then every minute.
+fn start_ticker(
+    heart: Arc<Heartbeat>,
+    each_minute: impl Fn() + Send + 'static,
+    late: impl Fn() + Send + 'static,
+) -> Result<(), Error> {
     let beat = move || {
-        loop {
+        for beat in (0..MINUTE).cycle() {
             if heart.beat(clock::now()) {
                 late();
+            }
+            if beat == 0 {
+                each_minute();
             }
             thread::sleep(PERIOD);
         }

@@ -253,7 +253,7 @@ impl Lanes {
     fn start(wish: &Once) -> Result<Self, Errno> {
         let told_to_end = watch_signals()?;
         let heart = Arc::new(Heartbeat::new(clock::now()));
-        start_ticker(Arc::clone(&heart), || ()).map_err(|_| Errno::EAGAIN)?;
+        start_ticker(Arc::clone(&heart), || (), || ()).map_err(|_| Errno::EAGAIN)?;
         let context = Context {
             spec: Arc::new(spec(&wish.plan)),
             inflight: Arc::new(Inflight::default()),

@@ -12,7 +12,7 @@ use super::control::{Control, Message};
 use super::inbox::Outbox;
 use super::seats::{Key, Place};
 use super::target::Target;
-use super::work::Work;
+use super::work::{Desk, Work};
 use crate::clock;
 use crate::config::{Plan, TargetPlan};
 use crate::expose::OwnCounters;
@@ -70,7 +70,7 @@ impl Reloader {
 fn apply(messages: &Outbox, plan: Plan) -> Result<Changes, String> {
     let (tell, told) = oneshot::channel();
     let gone = || "the daemon is ending".to_owned();
-    messages.send(Message::Reload(plan, tell)).map_err(|_| gone())?;
+    messages.send(Message::Reload(Box::new(plan), tell)).map_err(|_| gone())?;
     told.blocking_recv().map_err(|_| gone())?
 }
 
@@ -119,8 +119,10 @@ impl Control {
             self.planner.remove(task);
             self.works.remove(&task);
         }
+        self.keeper.release(&target, clock::now(), clock::wall());
         self.book.remove_target(target.id);
         self.seats.leave(key);
+        self.purse.remove(key, clock::now());
         target.say_goodbye();
     }
 
@@ -132,6 +134,7 @@ impl Control {
             task.is_some_and(|task| target.tasks.contains(&task))
         };
         let busy = [out(Direction::Write), out(Direction::Read)];
+        self.purse.change(key, config, clock::now());
         self.with(key, |target, desk| target.replan(config, busy, desk));
     }
 
@@ -151,8 +154,11 @@ impl Control {
         let books = super::control::books(config, &inflight);
         let id = self.book.add_target(books.clone());
         let target = Target::new(id, config.clone(), books, lanes, tasks);
+        self.purse.add(key, config);
         target.begin(&mut self.planner, now);
         self.targets.insert(key, target);
+        let mut desk = Desk { planner: &mut self.planner, book: &mut self.book, now, wall: clock::wall() };
+        self.targets.get_mut(&key).into_iter().for_each(|target| self.keeper.restore(target, &mut desk));
         Ok(())
     }
 }

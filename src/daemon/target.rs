@@ -3,7 +3,9 @@
 
 mod again;
 mod change;
+mod known;
 mod lines;
+mod pause;
 mod state;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,6 +19,7 @@ use super::watch::Watch;
 use super::work::{Desk, Fell, Tasks, Work};
 use crate::clock::Tick;
 use crate::config::TargetPlan;
+use crate::persist::Known;
 use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Failure, Outcome, Probe, Spent, State, Trouble};
 use crate::record::{self, TargetId};
@@ -26,6 +29,8 @@ use crate::schedule::{Direction, Job, LaneId, Planner, Report, Spec, TaskId, Whe
 use crate::sys;
 use crate::target;
 use lines::Lines;
+use pause::Course;
+pub(super) use pause::PAUSED;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
@@ -75,6 +80,12 @@ pub(super) struct Target {
     /// Failures since the last success, of the whole and of each probe.
     failures: [u32; 3],
     shown: Option<State>,
+    /// What each probe does while there is no pause.
+    courses: [Course; 2],
+    pause_ends: Option<Tick>,
+    known: Known,
+    /// Whether something changed that is to outlive a restart.
+    to_keep: bool,
     /// What the log says, and how much more it may.
     said: Option<State>,
     said_no_ring: bool,
@@ -121,11 +132,20 @@ impl Target {
             lay_failures: [0; 2],
             failures: [0; 3],
             shown: None,
+            courses: [Course::Idle; 2],
+            pause_ends: None,
+            known: Known::default(),
+            to_keep: false,
             said: None,
             said_no_ring: false,
             lines: Lines::new(),
             seed,
         }
+    }
+
+    /// Whether something changed that is to be kept, since the last call.
+    pub(super) fn take_to_keep(&mut self) -> bool {
+        std::mem::take(&mut self.to_keep)
     }
 
     /// Whether it lies in the file system of this (major, minor), as far as its lane has found out.
@@ -227,6 +247,7 @@ impl Target {
         (self.whole, self.failures[Fell::Whole as usize]) = (None, 0);
         self.to_lay.clear();
         self.took_place(&prepared, desk);
+        self.recognise(&prepared, desk);
         (self.home, self.read_head) = (prepared.home, None);
         self.found = Some(prepared.target);
         self.tell_facts(desk);
@@ -326,6 +347,7 @@ impl Target {
     fn laid(&mut self, role: Role, head: Head, desk: &mut Desk<'_>) {
         self.to_lay.retain(|r| *r != role);
         self.laid = 0;
+        self.know_file(role, &head);
         (self.lay_after[probe_of(role) as usize], self.lay_failures[probe_of(role) as usize]) = (None, 0);
         self.file_ready(role, head, desk);
         self.next_slice(desk);
@@ -445,25 +467,6 @@ impl Target {
         self.laid = 0;
         self.lay_after[probe as usize] = Some(desk.now + wait);
         desk.book.set_layout(self.id, probe, 0, 0);
-    }
-
-    /// The probe runs in its slots from now on; one that was held has its first run in what is left of this one.
-    fn go(&mut self, probe: Probe, desk: &mut Desk<'_>) {
-        let Some(interval) = self.intervals[probe as usize] else { return };
-        let task = self.task(work_of(probe));
-        if desk.planner.is_held(task) {
-            desk.planner.hold(task, None);
-            desk.planner.set(task, When::Never, desk.now);
-        }
-        desk.planner.set(task, When::Every(interval), desk.now);
-    }
-
-    /// The probe's slots pass, and say why.
-    fn hold(&mut self, probe: Probe, state: State, desk: &mut Desk<'_>) {
-        let Some(interval) = self.intervals[probe as usize] else { return };
-        let task = self.task(work_of(probe));
-        desk.planner.hold(task, Some(state.label()));
-        desk.planner.set(task, When::Every(interval), desk.now);
     }
 
     /// Looks at the target anew after a while that grows with each failure of the same part.

@@ -5,6 +5,7 @@ use crate::clock::Tick;
 use crate::io::Op;
 use crate::probe::{Cost, Phase, Probe, State, Verdict};
 use crate::record::{DeviceSettings, Snapshot, TargetView, Timed, WINDOWS};
+use crate::schedule::budget::Kind;
 use crate::stats::{Summary, seconds};
 
 type Out<'a, 'w, 's> = &'a mut Samples<'w, 's>;
@@ -178,6 +179,14 @@ pub(super) fn device_changes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>)
     out.count(&[], target.device_changes);
 }
 
+pub(super) fn files_lost(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    out.count(&[], target.files_lost);
+}
+
+pub(super) fn paused(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
+    out.truth(&[], target.paused.is_some());
+}
+
 pub(super) fn runs(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     for p in &target.probes {
         out.count(&[p.probe.label(), "ok"], p.good);
@@ -276,6 +285,12 @@ pub(super) fn commit_flushes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>)
 
 pub(super) fn commit_bytes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     target.per_commit.iter().for_each(|cost| out.gauge(&[], cost.bytes));
+}
+
+pub(super) fn budget(target: &TargetView, now: Tick, out: Out<'_, '_, '_>) {
+    for (kind, level) in Kind::ALL.iter().zip(target.budget.iter().flatten()) {
+        out.gauge(&[kind.label()], level.ratio(now));
+    }
 }
 
 pub(super) fn lane_panics(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {

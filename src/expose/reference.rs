@@ -19,8 +19,7 @@ pub fn reference() -> String {
         let _ = writeln!(out, "| `{PREFIX}{name}` | {kind} | {unit} | {} | {help} |", labels.join(" "));
     }
     out.push_str("\n## About the daemon itself\n\n| name | kind | meaning |\n|---|---|---|\n");
-    for (name, help) in OWN {
-        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+    for (name, kind, help) in OWN {
         let _ = writeln!(out, "| `{name}` | {kind} | {help} |");
     }
     for (name, kind, help, _) in PROCESS {

@@ -14,6 +14,7 @@ use crate::probe::{
     State, Verdict,
 };
 use crate::record::{Book, DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
+use crate::schedule::budget::{Budgets, Limit};
 use crate::sys::{Errno, ProcessStats};
 
 fn at(seconds: u64) -> Tick {
@@ -107,6 +108,9 @@ fn full_book(names: &[&str], runs: u64) -> Book {
         let id = book.add_target(plan);
         book.set_facts(id, facts());
         book.set_state(id, State::Ready);
+        let mut budgets = Budgets::new();
+        budgets.place(0, &["sda".to_owned()], [Limit::Default(1e9); 3], at(0));
+        book.set_budget(id, budgets.levels(0, at(0)).unwrap());
         book.set_layout(id, Probe::Commit, 64 << 20, 64 << 20);
         book.set_layout(id, Probe::Read, 1 << 28, 1 << 30);
         for i in 0..runs {

@@ -1,4 +1,4 @@
-//! Sockets, limits and routes: what is shown to whoever asks over HTTP.
+//! Sockets, limits and routes: what is shown to whoever asks over HTTP, and the few things that may be asked for.
 //!
 //! No path through this room touches a disk or waits for a lane. What is shown comes from a [`Content`], which
 //! answers from values that it already has; should it not answer in time, the client gets 503.
@@ -7,12 +7,17 @@
 //! to take an answer, the number of connections, and the number of answers that are held in memory at once.
 
 mod address;
+mod client;
+mod command;
 mod deadline;
 mod listen;
+mod query;
 mod serve;
 mod site;
 
 pub use address::{ListenAddress, TelemetryPath};
+pub use client::{Url, ask};
+pub use command::{Command, LONGEST_PAUSE, NoTarget, PAUSE, parse_pause};
 pub use listen::{Error, Listeners, bind};
 pub use serve::serve;
 pub use site::{Content, Pending, Unavailable};

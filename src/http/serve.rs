@@ -107,7 +107,7 @@ where
 {
     let answer = service_fn(move |request: Request<Incoming>| {
         let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(site.answer(request.method(), request.uri().path()).await) }
+        async move { Ok::<_, Infallible>(site.answer(&request).await) }
     });
     let io = TokioIo::new(TakenWithin::new(limits.taken_within, stream));
     let served = http1::Builder::new()

@@ -10,15 +10,17 @@ use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::{Config, TelemetryPath};
+use super::command::{Verb, from_a_page};
+use super::{Command, Config, NoTarget, TelemetryPath};
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
 
 /// Why there is no content now: one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,9 @@ pub trait Content: Send + Sync {
 
     /// Whether the daemon does its work; why not, where it does not.
     fn ready(&self) -> Pending<()>;
+
+    /// Does what is asked.
+    fn command(&self, command: Command) -> Pending<Result<(), NoTarget>>;
 }
 
 /// The routes, and what they need.
@@ -64,6 +69,21 @@ enum Route {
     Metrics,
     Healthy,
     Ready,
+    Command(Verb),
+}
+
+impl Route {
+    /// The methods, as an `Allow` header lists them.
+    const fn allows(self) -> &'static str {
+        match self {
+            Self::Page | Self::Metrics | Self::Healthy | Self::Ready => "GET, HEAD",
+            Self::Command(_) => "POST",
+        }
+    }
+
+    fn takes(self, method: &Method) -> bool {
+        self.allows().split(", ").any(|allowed| allowed == method.as_str())
+    }
 }
 
 impl Site {
@@ -76,14 +96,15 @@ impl Site {
         }
     }
 
-    pub(super) async fn answer(&self, method: &Method, path: &str) -> Answer {
+    pub(super) async fn answer<B>(&self, request: &Request<B>) -> Answer {
+        let (method, path) = (request.method(), request.uri().path());
         let Some((_, route)) = self.routes().into_iter().find(|(at, _)| *at == path) else {
             return plain(StatusCode::NOT_FOUND, self.directions());
         };
-        if method != Method::GET && method != Method::HEAD {
-            let text = format!("{path} answers GET and HEAD only\n");
+        if !route.takes(method) {
+            let text = format!("{path} answers {} only\n", route.allows().replace(", ", " and "));
             let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, text);
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(route.allows()));
             return answer;
         }
         match route {
@@ -97,15 +118,44 @@ impl Site {
                 Ok(()) => plain(StatusCode::OK, "Ready\n"),
                 Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("Not ready: {why}\n")),
             },
+            Route::Command(_) if from_a_page(request.headers()) => {
+                refusal(StatusCode::FORBIDDEN, "commands are not taken from a page in a browser")
+            }
+            Route::Command(verb) => self.command(verb, request.uri().query().unwrap_or_default()).await,
         }
     }
 
-    fn routes(&self) -> [(&str, Route); 4] {
+    /// What came of it, as JSON.
+    async fn command(&self, verb: Verb, query: &str) -> Answer {
+        let command = match verb.command(query) {
+            Ok(command) => command,
+            Err(why) => return refusal(StatusCode::BAD_REQUEST, &why),
+        };
+        let (name, seconds) = match &command {
+            Command::Pause { target, length } => (target.clone(), length.as_secs_f64()),
+            Command::Resume { target } => (target.clone(), 0.0),
+        };
+        match self.within(self.content.command(command)).await {
+            Ok(Ok(())) => {
+                json(StatusCode::OK, &serde_json::json!({ "target": name, "paused_for_seconds": seconds }))
+            }
+            Ok(Err(NoTarget(known))) => {
+                let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                let why = format!("there is no target `{name}`; there are {}", known.join(", "));
+                refusal(StatusCode::NOT_FOUND, &why)
+            }
+            Err(why) => refusal(StatusCode::SERVICE_UNAVAILABLE, &why.0),
+        }
+    }
+
+    fn routes(&self) -> [(&str, Route); 6] {
         [
             ("/", Route::Page),
             (self.telemetry_path.as_str(), Route::Metrics),
             ("/-/healthy", Route::Healthy),
             ("/-/ready", Route::Ready),
+            (Verb::Pause.path(), Route::Command(Verb::Pause)),
+            (Verb::Resume.path(), Route::Command(Verb::Resume)),
         ]
     }
 
@@ -150,6 +200,14 @@ impl AsRef<[u8]> for Held {
 
 fn plain(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     answer(status, TEXT, text.into())
+}
+
+fn refusal(status: StatusCode, why: &str) -> Answer {
+    json(status, &serde_json::json!({ "error": why }))
+}
+
+fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
+    answer(status, JSON, format!("{value}\n").into())
 }
 
 fn answer(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {

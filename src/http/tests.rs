@@ -10,7 +10,7 @@ use std::time::Duration;
 use seccompiler::{SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 use tokio::sync::oneshot;
 
-use super::{Config, Content, Limits, Pending, Unavailable, bind, serve};
+use super::{Command, Config, Content, Limits, NoTarget, Pending, Unavailable, Url, ask, bind, serve};
 use crate::clock;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -54,6 +54,13 @@ impl Content for Shown {
     fn ready(&self) -> Pending<()> {
         let ready = self.ready.clone();
         Box::pin(async { ready })
+    }
+
+    fn command(&self, command: Command) -> Pending<Result<(), NoTarget>> {
+        let (Command::Pause { target, .. } | Command::Resume { target }) = command;
+        let known = ["pg data \"ä\"", "b"].map(str::to_owned);
+        let done = if known.contains(&target) { Ok(()) } else { Err(NoTarget(known.to_vec())) };
+        Box::pin(async { Ok(done) })
     }
 }
 
@@ -179,12 +186,70 @@ fn what_is_not_there_and_what_is_not_allowed() {
     let server = Server::start(Config::default(), Shown::default());
     let lost = server.get("/metric");
     assert_eq!(lost.status, 404);
-    assert!(lost.body.ends_with("/\n/metrics\n/-/healthy\n/-/ready\n"), "{}", lost.body);
+    let paths = "/\n/metrics\n/-/healthy\n/-/ready\n/api/v1/pause\n/api/v1/resume\n";
+    assert!(lost.body.ends_with(paths), "{}", lost.body);
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "BREW"] {
         let request = format!("{method} /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
         let reply = server.ask(&request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
         assert_eq!((reply.status, reply.header("allow")), (405, "GET, HEAD"), "{method}");
     }
+    server.stop();
+}
+
+#[test]
+fn commands_are_posted_and_answered_as_json() {
+    let server = Server::start(Config::default(), Shown::default());
+    let post = |at: &str, headers: &str| {
+        server.ask(&format!("POST /api/v1/{at} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"))
+    };
+    let paused = post("pause?target=pg%20data+%22%C3%A4%22&for=90s", "");
+    assert_eq!((paused.status, paused.header("content-type")), (200, "application/json"));
+    assert_eq!(paused.body, "{\"paused_for_seconds\":90.0,\"target\":\"pg data \\\"ä\\\"\"}\n");
+    assert_eq!(post("resume?target=b", "").status, 200);
+    let unknown = post("pause?target=c", "");
+    assert!(unknown.status == 404 && unknown.body.contains("there are `pg data"), "{unknown:?}");
+    let nameless = post("pause", "");
+    assert!(nameless.status == 400 && nameless.body.contains("which target?"), "{nameless:?}");
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        let request =
+            format!("{method} /api/v1/pause?target=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let reply = server.ask(&request);
+        assert_eq!((reply.status, reply.header("allow")), (405, "POST"), "{method}");
+    }
+    server.stop();
+}
+
+#[test]
+fn no_page_in_a_browser_can_command() {
+    let server = Server::start(Config::default(), Shown::default());
+    for headers in [
+        "Origin: http://evil.example\r\n",
+        "Origin: null\r\n",
+        "Origin: http://x\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "sec-fetch-site: same-origin\r\nContent-Type: text/plain\r\n",
+    ] {
+        let request =
+            format!("POST /api/v1/pause?target=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        let reply = server.ask(&request);
+        assert!(reply.status == 403 && reply.body.contains("browser"), "{headers}: {reply:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_client_speaks_with_the_server() {
+    let server = Server::start(Config::default(), Shown::default());
+    let url: Url = format!("http://{}", server.address).parse().unwrap();
+    let pause = |target: &str| {
+        ask(&url, &Command::Pause { target: target.to_owned(), length: Duration::from_millis(5_400_500) })
+    };
+    assert_eq!(pause("pg data \"ä\""), Ok(()));
+    let error = pause("c&for=1s").unwrap_err();
+    assert_eq!(error, "there is no target `c&for=1s`; there are `pg data \"ä\"`, `b`");
+    let below: Url = format!("http://{}/elsewhere", server.address).parse().unwrap();
+    let error = ask(&below, &Command::Resume { target: "b".to_owned() }).unwrap_err();
+    assert!(error.ends_with("answered with status 404"), "{error}");
     server.stop();
 }
 

@@ -26,6 +26,7 @@ enum Health {
     Down,
     Doubtful,
     Unknown,
+    Paused,
     Up,
 }
 
@@ -36,6 +37,7 @@ impl Health {
         let faults = target.probes.iter().flat_map(|p| &p.checks).any(doubt);
         match target.up(now) {
             Some(false) => Self::Down,
+            _ if target.paused.is_some() => Self::Paused,
             _ if faults => Self::Doubtful,
             None => Self::Unknown,
             Some(true) => Self::Up,
@@ -46,7 +48,7 @@ impl Health {
         match self {
             Self::Down => "bad",
             Self::Doubtful => "warn",
-            Self::Unknown => "dim",
+            Self::Unknown | Self::Paused => "dim",
             Self::Up => "ok",
         }
     }
@@ -56,6 +58,7 @@ impl Health {
             Self::Down => "down",
             Self::Doubtful => "not to be trusted",
             Self::Unknown => "no result yet",
+            Self::Paused => "paused",
             Self::Up => "up",
         }
     }
@@ -93,7 +96,7 @@ fn head(snapshot: &Snapshot, targets: &[(Health, &TargetView)], out: &mut String
         Escaped(snapshot.version),
         worst.class()
     );
-    let said = [Health::Down, Health::Doubtful, Health::Unknown, Health::Up]
+    let said = [Health::Down, Health::Doubtful, Health::Unknown, Health::Paused, Health::Up]
         .map(|health| (count(health), health.word()));
     let said: Vec<String> =
         said.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
@@ -134,6 +137,13 @@ fn section(target: &TargetView, health: Health, now: Tick, out: &mut String) {
 
 /// What is wrong, in sentences.
 fn troubles(target: &TargetView, now: Tick, out: &mut String) {
+    if let Some(end) = target.paused {
+        let left = Nanos(end.nanos_since(now));
+        let _ = write!(
+            out,
+            "<p class=\"dim\"><b>paused</b> by hand: nothing is done with it; goes on by itself in {left}</p>"
+        );
+    }
     for op in Op::ALL {
         let age = target.inflight().age(op, now);
         if age >= WORTH_SAYING {

@@ -32,6 +32,7 @@ const LOCK_TRIES: u32 = 8;
 pub struct Home {
     path: PathBuf,
     dir: Dir,
+    made: bool,
     _lock: File,
 }
 
@@ -49,7 +50,8 @@ impl Home {
         let io =
             |doing: &str, at: &Path, e| Trouble::io(Stage::Open, format_args!("{doing} {}", at.display()), e);
         let above = Dir::open(parent).map_err(|e| io("cannot open the directory", parent, e))?;
-        match above.make_directory(NAME) {
+        let made = above.make_directory(NAME);
+        match made {
             Ok(()) | Err(Errno::EEXIST) => {}
             // A file system that is read-only now may hold our directory from before.
             Err(Errno::EROFS) if above.kind(NAME).is_ok() => {}
@@ -63,12 +65,17 @@ impl Home {
         if standing(&dir, &path)? == Standing::Unmarked {
             mark(&dir).map_err(|e| Trouble::below(Stage::Open, "cannot write", &path, TAG_NAME, e))?;
         }
-        Ok(Self { path, dir, _lock: lock })
+        Ok(Self { path, dir, made: made.is_ok(), _lock: lock })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it was not there before.
+    pub fn made(&self) -> bool {
+        self.made
     }
 
     /// The open directory.

@@ -9,6 +9,7 @@ use super::stall::Thresholds;
 use super::view::{BurstView, Check, Ever, ProbeView, SeriesView, Snapshot, TargetView, Timed, WINDOWS};
 use crate::clock::Tick;
 use crate::probe::{Cost, Failure, Finding, Invalid, Outcome, Phase, Probe, State};
+use crate::schedule::budget::{Kind, Level};
 use crate::stats::{Buckets, Histogram, Windows};
 
 /// A target in the books. Never used again after its removal.
@@ -112,6 +113,12 @@ impl Book {
         }
     }
 
+    /// What is left of the budgets of the target's disks.
+    pub fn set_budget(&mut self, id: TargetId, levels: [Level; Kind::ALL.len()]) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.budget = Some(levels);
+    }
+
     /// A failure outside of a run, such as a layout's. It counts as a failed run's would in the errors, and holds until a good run.
     pub fn fail(&mut self, id: TargetId, probe: Probe, failure: &Failure) {
         let Some(entry) = self.touch(id) else { return };
@@ -189,6 +196,18 @@ impl Book {
         if let Some(p) = entry.probe(probe) {
             bump(&mut p.skipped, |r| *r == reason, reason, slots);
         }
+    }
+
+    /// The target is paused until then, or not any more.
+    pub fn set_paused(&mut self, id: TargetId, until: Option<Tick>) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.paused = until;
+    }
+
+    /// The probe files that were there before were not there any more.
+    pub fn files_lost(&mut self, id: TargetId) {
+        let Some(entry) = self.touch(id) else { return };
+        entry.view.files_lost += 1;
     }
 
     /// A lane of the target panicked and was caught.
@@ -275,7 +294,10 @@ impl Entry {
             probes,
             burst: None,
             per_commit: None,
+            budget: None,
             device_changes: 0,
+            files_lost: 0,
+            paused: None,
             lane_panics: 0,
             thresholds: Thresholds::new(stall_threshold),
         };
@@ -342,6 +364,7 @@ impl Entry {
         (self.view.facts, self.view.state, self.view.burst) = (was.facts, was.state, was.burst);
         self.view.per_commit = was.per_commit.filter(|_| !commits_anew);
         (self.view.device_changes, self.view.lane_panics) = (was.device_changes, was.lane_panics);
+        (self.view.files_lost, self.view.paused) = (was.files_lost, was.paused);
         if self.view.plan.stall_threshold == was.plan.stall_threshold {
             self.view.thresholds = was.thresholds;
         }

@@ -9,6 +9,7 @@ use crate::clock::Tick;
 use crate::device::View;
 use crate::io::{Inflight, Op};
 use crate::probe::{Burst, Cost, Failure, Fault, Invalid, PerCommit, Phase, Probe, Stage, State, Verdict};
+use crate::schedule::budget::{Kind, Level};
 use crate::stats::{Buckets, Summary};
 use crate::sys::Errno;
 
@@ -79,8 +80,14 @@ pub struct TargetView {
     pub burst: Option<BurstView>,
     /// What a commit costs the device, when that was last measured.
     pub per_commit: Option<PerCommit>,
+    /// What is left of its disks' budgets, in the order of [`Kind::ALL`]; `None` until it is known where it lies.
+    pub budget: Option<[Level; Kind::ALL.len()]>,
     /// How often another disk was found under this name.
     pub device_changes: u64,
+    /// How often the probe files that were there before were not there any more.
+    pub files_lost: u64,
+    /// When the target goes on, where it is paused.
+    pub paused: Option<Tick>,
     /// How often a lane of this target panicked.
     pub lane_panics: u64,
     /// From which age on an operation is stalled.
@@ -238,12 +245,14 @@ impl TargetView {
     }
 
     /// Whether the last run of each probe was good and nothing is stalled. A probe that is laying out counts as good,
-    /// and so do, beside one that had a good run, one that had none yet and one that has no room for its file. A state in which nothing can be probed is down.
+    /// and so do, beside one that had a good run, one that had none yet and one that has no room for its file, and all of a paused target. A state in which
+    /// nothing can be probed is down.
     /// `None` before there is anything to judge by.
     pub fn up(&self, now: Tick) -> Option<bool> {
         let judged = || self.probes.iter().filter(|p| !p.laying_out() && !p.has_no_room());
         let results = || judged().filter_map(ProbeView::last_good);
         let cannot = match self.state {
+            _ if self.paused.is_some() => false,
             Some(State::Stalled | State::ReadOnly | State::Gone | State::Permission | State::Unsupported) => {
                 true
             }
@@ -254,6 +263,9 @@ impl TargetView {
             return Some(false);
         }
         let known = self.probes.iter().any(|p| p.last_good().is_some());
+        if self.paused.is_some() {
+            return known.then_some(true);
+        }
         let hopeless = self.probes.iter().all(ProbeView::has_no_room);
         known.then(|| !hopeless && results().all(|good| good))
     }

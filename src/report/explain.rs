@@ -8,6 +8,7 @@ use crate::probe::content::BLOCK;
 use crate::probe::layout::RATE;
 use crate::probe::read::{AT_DEPTH, DEPTH, SINGLES};
 use crate::probe::{Layout, Method, Profile};
+use crate::schedule::budget::Kind;
 use crate::units::{Bytes, Span};
 
 use super::figures::count;
@@ -16,7 +17,7 @@ use super::plain;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// One target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// Its name.
     pub name: String,
@@ -32,6 +33,19 @@ pub struct Target {
     pub read: Option<Read>,
     /// How many series it has after an hour, where that is known.
     pub series: Option<usize>,
+    /// What its disk is spared.
+    pub spared: Spared,
+}
+
+/// What a target's probes cost its disk, and may: in the order and the units of the budgets, bytes a day and requests a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spared {
+    /// What is expected, by profile and file system.
+    pub expected: [f64; Kind::ALL.len()],
+    /// The limits.
+    pub limits: [f64; Kind::ALL.len()],
+    /// Operations a second that the disk promises, where intervals are longer than by default because of it.
+    pub stretched: Option<u32>,
 }
 
 /// Where a target is probed.
@@ -122,8 +136,8 @@ impl File {
 }
 
 const AMPLIFICATION: &str = "\
-Written is what we hand to the kernel. Journals and whole pages make it more at the device, how much depends on profile and
-file system: docs/profiles.md has what was measured on ext4 and xfs, and diskcanary_commit_device_bytes shows it for this disk.
+Written is what we hand to the kernel. Journals and whole pages make it more at the disk: docs/profiles.md has what was measured on
+ext4 and xfs, and diskcanary_commit_device_bytes shows it for this disk. A budget holds for the disk, with all targets on it.
 ";
 
 /// The whole plan as text. Ends with a newline.
@@ -194,6 +208,18 @@ fn one(text: &mut String, target: &Target) {
         None => line("reads", "off"),
     }
     line("a day", &cost(&per_day(target)));
+    if let Some(iops) = target.spared.stretched {
+        let why = format!(
+            "than by default, so that all probes take at most 2 % of the {} operations a second of `spec`",
+            count(iops.into())
+        );
+        line("slower", &why);
+    }
+    line("at disk", &format!("{} are expected", at_disk(&target.spared.expected)));
+    line(
+        "budget",
+        &format!("{}; what is more is skipped, and spread over the day", at_disk(&target.spared.limits)),
+    );
     if let Some(series) = target.series {
         line("series", &format!("{} once it has run for an hour", count(series as u64)));
     }
@@ -269,6 +295,11 @@ fn per_day(target: &Target) -> PerDay {
         day.read = day.reads.saturating_mul(block().get());
     }
     day
+}
+
+fn at_disk([written, read, operations]: &[f64; Kind::ALL.len()]) -> String {
+    let size = |bytes: f64| Bytes::new(bytes as u64);
+    format!("{} written and {} read a day, {operations:.1} requests a second", size(*written), size(*read))
 }
 
 fn cost(day: &PerDay) -> String {

@@ -1,9 +1,13 @@
 //! When each probe runs, and the threads that run them: a pure planner that says what is to start now, and the lanes, one
 //! thread per target and direction, that do what may never return.
 
+pub mod budget;
+pub mod guard;
 mod lane;
 mod plan;
 pub mod reader;
+pub mod share;
+pub mod toll;
 mod totals;
 pub mod writer;
 

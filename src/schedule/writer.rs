@@ -22,6 +22,8 @@ pub struct Prepared {
     pub target: Target,
     /// Our directory; `None` for a block device, where nothing is written.
     pub home: Option<PathBuf>,
+    /// Whether this look had to make it.
+    pub made: bool,
     /// Why our directory is not below the target's path.
     pub note: Option<String>,
     /// The commit file; `None` when the probe is off.
@@ -110,16 +112,17 @@ impl Writer {
         let (target, place) = self.find()?;
         let Some(place) = place else {
             (self.commits, self.layout, self.home) = (None, None, None);
-            return Ok(Prepared { target, home: None, note: None, commits: None, reads: None });
+            return Ok(Prepared { target, home: None, made: false, note: None, commits: None, reads: None });
         };
-        let home = match self.home.take().filter(|home| is_at(home, &place.dir)) {
-            Some(home) => home,
+        let (home, made) = match self.home.take().filter(|home| is_at(home, &place.dir)) {
+            Some(home) => (home, false),
             None => {
                 // Closed first: the lock may be our own.
                 (self.commits, self.layout) = (None, None);
                 let home = Home::open(&place.dir, &self.context.inflight, clock::now())?;
                 self.context.inflight.begin(Op::Open, clock::now());
-                home
+                let made = home.made();
+                (home, made)
             }
         };
         let spec = self.context.spec.clone();
@@ -135,7 +138,7 @@ impl Writer {
         let path = home.path().to_owned();
         self.totals = Totals::of(&target, &self.context.roots);
         (self.home, self.target) = (Some(home), Some(target.clone()));
-        Ok(Prepared { target, home: Some(path), note: place.note, commits, reads })
+        Ok(Prepared { target, home: Some(path), made, note: place.note, commits, reads })
     }
 
     fn laying(&self, role: Role) -> bool {

@@ -29,6 +29,12 @@ impl Span {
     }
 }
 
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(span)
+    }
+}
+
 impl FromStr for Span {
     type Err = String;
 

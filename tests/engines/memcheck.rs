@@ -1,6 +1,9 @@
 //! The other tests of this program once more, under valgrind's memcheck: every access to memory is looked at, and so is what
 //! each system call is given, those of the ring included. What the kernel writes late, when nobody is in a call any more,
 //! memcheck does not see; for that the tests keep canaries where freed memory would come back.
+//!
+//! The tests on a FUSE file system that this process serves itself are left out: valgrind runs one thread at a time, and one that
+//! waits for the file system in a call that valgrind does not take for a waiting one keeps the file system from running.
 
 use std::process::{Command, Output};
 
@@ -26,8 +29,16 @@ fn has_valgrind() -> bool {
 }
 
 fn memcheck(tests: &[&str]) -> Output {
-    let mut command = Command::new("valgrind");
-    command.args(["--error-exitcode=9", "--fair-sched=yes", "--leak-check=no", "--num-callers=40"]);
+    let mut command = Command::new("timeout");
+    command.args([
+        "--kill-after=5",
+        "400",
+        "valgrind",
+        "--error-exitcode=9",
+        "--fair-sched=yes",
+        "--leak-check=no",
+        "--num-callers=40",
+    ]);
     command.arg(std::env::current_exe().unwrap()).args(["--test-threads=1", "--nocapture"]).args(tests);
     command.env(WATCHED, "1").output().unwrap()
 }
@@ -37,13 +48,13 @@ fn memcheck_finds_nothing() {
     if watched() || !has_valgrind() {
         return;
     }
-    let output = memcheck(&["conformance::", "slow::", "late::"]);
+    let output = memcheck(&["conformance::", "late::"]);
     let (said, report) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{said}\n{report}", output.status);
     assert!(report.contains("ERROR SUMMARY: 0 errors from 0 contexts"), "{report}");
     // Those that check engines, rings and late answers did run.
     let passed = said.lines().filter(|line| line.starts_with("test ") && line.ends_with("... ok")).count();
-    assert!(passed >= 14, "{said}");
+    assert!(passed >= 11, "{said}");
 }
 
 /// What memcheck is to find, so that its silence means something.

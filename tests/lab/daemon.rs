@@ -28,12 +28,21 @@ impl Daemon {
     /// With no config file: it makes its one target in a state directory of its own, and listens on a free port of
     /// loopback.
     pub fn new() -> Self {
-        let (scratch, port) = (Scratch::new(), free_port());
+        let scratch = Scratch::new();
         let program = public_copy(&scratch);
+        Self::of(Command::new(program), scratch)
+    }
+
+    /// The same, with what starts the program in its place: a copy elsewhere, or another program that is given its arguments.
+    pub fn started_by(command: Command) -> Self {
+        Self::of(command, Scratch::new())
+    }
+
+    fn of(mut command: Command, scratch: Scratch) -> Self {
+        let port = free_port();
         let state = scratch.dir("state");
         // Whoever the daemon is going to run as owns neither; both are open.
         fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
-        let mut command = Command::new(program);
         command.arg("run").arg(format!("--web.listen-address=127.0.0.1:{port}"));
         command.env("STATE_DIRECTORY", state).env_remove("RUST_LOG").current_dir(scratch.path());
         Self { command, scratch, port }

@@ -136,11 +136,6 @@ fn disks_are_found_when_they_are_mounted_and_forgotten_when_they_are_not() {
     await_that(&daemon, "what is gone has no series", |m| !m.text.contains(&points.at("xfs")));
     inside(&daemon, &["mount", &b, &points.at("xfs")]);
     await_that(&daemon, "it is back", |m| runs(m, &points.at("xfs"), "commit") > 2.0);
-    // Read-only by an error is when it is worth watching.
-    inside(&daemon, &["mount", "-o", "remount,ro", &points.at("ext4")]);
-    await_that(&daemon, "it is read-only, and still there", |m| {
-        state(m, &points.at("ext4")).as_deref() == Some("read_only")
-    });
     pace.was_kept(&daemon);
 }
 

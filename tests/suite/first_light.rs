@@ -40,7 +40,7 @@ fn without_a_config_file_the_state_directory_is_made_and_its_disk_measured() {
     assert_eq!(seen.fault("default", "read", "corruption"), Some(false));
     assert_eq!(names(disk.path()), ["lost+found", "var"]);
     assert_eq!(names(&disk.path().join("var")), ["state"]);
-    assert_eq!(names(&state), [".diskcanary"]);
+    assert_eq!(names(&state), [".diskcanary", "state.json", "state.lock"]);
     let home = state.join(".diskcanary");
     assert_eq!(names(&home), ["CACHEDIR.TAG", "commits", "lock", "reads"]);
     let tag = fs::read_to_string(home.join("CACHEDIR.TAG")).unwrap();

@@ -28,7 +28,9 @@ fn a_raw_device_is_only_read_and_nothing_is_written_outside_our_directory() {
         target("dir", &directory, "100ms", "100ms")
     );
     let mut log = None;
-    let daemon = Daemon::new().config(&config).with(|c| log = Some(StraceLog::of(c, CALLS))).start();
+    let daemon = Daemon::new();
+    let state = daemon.state();
+    let daemon = daemon.config(&config).with(|c| log = Some(StraceLog::of(c, CALLS))).start();
     let log = log.unwrap();
     all_measured(&daemon, &["dir"], &["commit", "read"]);
     seen_when(&daemon, "thousands of reads", |seen| seen.probe("operations", "raw", "read") > 3000.0);
@@ -39,7 +41,7 @@ fn a_raw_device_is_only_read_and_nothing_is_written_outside_our_directory() {
     assert_eq!(raw.checksum(), before);
     let calls = log.calls();
     only_reading(&calls, raw.device());
-    only_at_home(&calls, &directory.join(".diskcanary"));
+    only_at_home(&calls, &directory.join(".diskcanary"), &state);
 }
 
 /// The kernel has counted as many reads of the device as we say we made; beside them only the few that the truth check made
@@ -71,19 +73,22 @@ fn is_open(call: &Call) -> bool {
     ["open", "openat", "openat2", "creat"].contains(&call.name.as_str())
 }
 
-/// Every file that was opened for writing, and every name that was made or removed, is in our directory, or is it.
-fn only_at_home(calls: &[Call], home: &Path) {
+/// Every file that was opened for writing, and every name that was made or removed, is in our directory, or is it, or is in the
+/// state directory.
+fn only_at_home(calls: &[Call], home: &Path, state: &Path) {
+    let state = state.to_str().unwrap();
     let (home, parent) = (home.to_str().unwrap(), home.parent().unwrap().to_str().unwrap());
     let mut written = 0;
     for call in calls.iter().filter(|call| call.result >= 0) {
         if is_open(call) {
             let writes =
                 ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|f| call.arguments.contains(f));
-            let at_home = call.file.as_deref().is_some_and(|file| file.starts_with(&format!("{home}/")));
+            let below = |file: &str| [home, state].iter().any(|dir| file.starts_with(&format!("{dir}/")));
+            let at_home = call.file.as_deref().is_some_and(below);
             assert!(!writes || at_home, "{call:?}");
             written += u32::from(writes);
         } else if call.name != "ioctl" {
-            let inside = call.arguments.contains(&format!("<{home}>"));
+            let inside = [home, state].iter().any(|dir| call.arguments.contains(&format!("<{dir}>")));
             let is_it =
                 call.arguments.contains(&format!("<{parent}>, \".diskcanary\"")) && call.name == "mkdirat";
             assert!(inside || is_it, "{call:?}");

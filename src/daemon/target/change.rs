@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Desk, Target, Work};
+use super::{Course, Desk, Target, Work};
 use crate::config::TargetPlan;
 use crate::daemon::control::{books, spec};
 use crate::daemon::watch::News;
@@ -92,7 +92,9 @@ impl Target {
         }
         let asked = |probe| self.plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
         self.intervals = [asked(Probe::Commit), asked(Probe::Read)];
+        self.courses = [Course::Idle; 2];
         self.begin(desk.planner, desk.now);
+        self.stay_paused(desk);
     }
 
     /// What a job brought that was asked for by another spec: what it cost is counted, nothing is concluded.

@@ -11,6 +11,7 @@ use crate::record::Thresholds;
 impl Target {
     /// The state, told to the books, and to the log when it changes.
     pub(in crate::daemon) fn show(&mut self, desk: &mut Desk<'_>) {
+        self.resume_when_due(desk);
         let Some((state, why)) = self.state(&desk.book.thresholds(self.id), desk.now) else { return };
         if self.shown == Some(state) && self.said == Some(state) {
             return;
@@ -61,7 +62,8 @@ impl Target {
 
     /// Why the target is not measured yet, in words; `None` when it is, or is known to fail.
     pub(in crate::daemon) fn not_ready(&self) -> Option<String> {
-        let settled = self.whole.is_some() || self.parts.iter().any(Option::is_some);
+        let settled =
+            self.pause_ends.is_some() || self.whole.is_some() || self.parts.iter().any(Option::is_some);
         let waiting = !settled
             && self.shown.is_none_or(|s| s == State::LayingOut && self.to_lay.contains(&Role::Commits));
         waiting.then(|| format!("target `{}` is not measured yet", self.name))

@@ -14,6 +14,11 @@ fn target(place: Place) -> Target {
         }),
         read: Some(Read { interval: Span::seconds(30), file: File::Lay(Bytes::gib(1)), wait: "sleep" }),
         series: Some(1120),
+        spared: Spared {
+            expected: [742_391_808.0, 754_974_720.0, 5.73],
+            limits: [2_147_483_648.0, 2_147_483_648.0, 20.0],
+            stretched: None,
+        },
     }
 }
 
@@ -41,10 +46,12 @@ data: /srv/data
   reads    16 at depth 1, then 48 at depth 4, each 30s: 4KiB at random places past the page cache, engine auto, wait sleep
            begin about 17 s after the start, when the read file of 1GiB is written
   a day    129,600 commits, 506.2MiB written, 184,320 reads, 720MiB read
+  at disk  708MiB written and 720MiB read a day, 5.7 requests a second are expected
+  budget   2GiB written and 2GiB read a day, 20.0 requests a second; what is more is skipped, and spread over the day
   series   1,120 once it has run for an hour
 
-Written is what we hand to the kernel. Journals and whole pages make it more at the device, how much depends on profile and
-file system: docs/profiles.md has what was measured on ext4 and xfs, and diskcanary_commit_device_bytes shows it for this disk.
+Written is what we hand to the kernel. Journals and whole pages make it more at the disk: docs/profiles.md has what was measured on
+ext4 and xfs, and diskcanary_commit_device_bytes shows it for this disk. A budget holds for the disk, with all targets on it.
 "
     );
 }

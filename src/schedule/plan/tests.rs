@@ -2,6 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
+
+mod fleet;
 use std::collections::BTreeMap;
 
 const EPOCH: Duration = Duration::from_secs(1_750_000_000);

@@ -24,7 +24,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
             chown(&above, Some(0), Some(0)).unwrap();
             Acted::on(above, &path, COMMITS)
-                .struck(|above, _| fs::set_permissions(above, fs::Permissions::from_mode(0)).unwrap())
+                .struck(|above, _| fs::set_permissions(above, fs::Permissions::from_mode(0o000)).unwrap())
                 .lifted(|above, _| fs::set_permissions(above, fs::Permissions::from_mode(0o755)).unwrap())
                 .boxed()
         },

@@ -110,7 +110,6 @@ fn kept_its_rate(target: &str, probe: &str, first: &Look, last: &Look) {
     let said = format!(
         "{target} {probe}: {runs} runs, {missed} missed, {skipped} skipped, {errors} errors in {most:?}"
     );
-    println!("{said}");
     assert!(least.as_secs_f64() >= 100.0 * INTERVAL, "{said}: too short a time to tell");
     let (fewest, greatest) = (least.as_secs_f64() / INTERVAL - 2.5, most.as_secs_f64() / INTERVAL + 2.5);
     assert!(slots >= fewest && slots <= greatest, "{said}: not every slot is accounted for");

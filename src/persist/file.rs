@@ -1,0 +1,195 @@
+//! The state file: read with doubt, written so that after a crash either the old or the new one is there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::State;
+use crate::sys::{self, Dir, Direct, Errno, File};
+
+const NAME: &str = "state.json";
+const NEW: &str = "state.json.new";
+/// What could not be understood, kept for whoever wants to look.
+const SET_ASIDE: &str = "state.json.damaged";
+const LOCK: &str = "state.lock";
+const VERSION: u32 = 1;
+/// Far above any state of ours.
+const LONGEST: u64 = 4 << 20;
+
+/// The file's content.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    #[serde(flatten)]
+    state: State,
+}
+
+/// A file of another version may mean other things by the same words.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// What failed, in words; the path is named in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault(String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The state directory. It is opened, and locked against a second daemon, when that is first needed, and anew after each failure.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    open: Option<(Dir, File)>,
+}
+
+impl Place {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, open: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The state that was saved last; `None` where there is none. One that makes no sense is set aside.
+    pub(super) fn load(&mut self) -> Result<Option<State>, Fault> {
+        let Some((dir, bytes)) = self.find()? else { return Ok(None) };
+        match parse(&bytes) {
+            Ok(state) => Ok(Some(state)),
+            Err(why) => {
+                let aside = match dir.rename(NAME, SET_ASIDE) {
+                    Ok(()) => format!("it is set aside as {SET_ASIDE}"),
+                    Err(e) => format!("it cannot be set aside: {e}"),
+                };
+                Err(Fault(format!("{} makes no sense: {why}; {aside}", self.path.join(NAME).display())))
+            }
+        }
+    }
+
+    /// The same for somebody who only looks: nothing is changed, and what is not understood is not there.
+    pub(super) fn peek(&self) -> Option<State> {
+        let (_, bytes) = self.find().ok()??;
+        parse(&bytes).ok()
+    }
+
+    fn find(&self) -> Result<Option<(Dir, Vec<u8>)>, Fault> {
+        let dir = match sys::resolve_links(&self.path).and_then(|path| Dir::open(&path)) {
+            Err(Errno::ENOENT) => return Ok(None),
+            other => other.map_err(|e| self.fault("open", "", e))?,
+        };
+        match read(&dir) {
+            Err(Errno::ENOENT) => Ok(None),
+            Ok(bytes) => Ok(Some((dir, bytes))),
+            Err(e) => Err(self.fault("read", NAME, e)),
+        }
+    }
+
+    /// Replaces what was saved before. When it returns, the new state is durable.
+    pub(super) fn save(&mut self, state: &State) -> Result<(), Fault> {
+        let saved = self.try_save(state);
+        if saved.is_err() {
+            // The directory may have been removed, or mounted over.
+            self.open = None;
+        }
+        saved
+    }
+
+    fn try_save(&mut self, state: &State) -> Result<(), Fault> {
+        let (dir, lock) = match self.open.take() {
+            Some(open) => open,
+            None => self.open()?,
+        };
+        let document = Document { version: VERSION, state: state.clone() };
+        let mut bytes = serde_json::to_vec(&document)
+            .map_err(|e| Fault(format!("the state cannot be written as JSON: {e}")))?;
+        bytes.push(b'\n');
+        write(&dir, &bytes).map_err(|e| self.fault("write", NAME, e))?;
+        self.open = Some((dir, lock));
+        Ok(())
+    }
+
+    fn open(&self) -> Result<(Dir, File), Fault> {
+        sys::make_directories(&self.path).map_err(|e| self.fault("make", "", e))?;
+        let path = sys::resolve_links(&self.path).map_err(|e| self.fault("find", "", e))?;
+        let dir = Dir::open(&path).map_err(|e| self.fault("open", "", e))?;
+        match dir.create_file(LOCK, Direct::No) {
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(e) => return Err(self.fault("make", LOCK, e)),
+        }
+        // Kept open for reading: one for writing would keep the file system from being remounted read-only.
+        let lock = dir.open_file(LOCK, Direct::No).map_err(|e| self.fault("lock", LOCK, e))?;
+        match lock.try_lock() {
+            Ok(true) => Ok((dir, lock)),
+            Ok(false) => {
+                let place = self.path.display();
+                Err(Fault(format!("{place} is another daemon's; give each its own with $STATE_DIRECTORY")))
+            }
+            Err(e) => Err(self.fault("lock", LOCK, e)),
+        }
+    }
+
+    fn fault(&self, doing: &str, name: &str, errno: Errno) -> Fault {
+        let at = if name.is_empty() { self.path.clone() } else { self.path.join(name) };
+        Fault(format!("cannot {doing} {}: {errno}", at.display()))
+    }
+}
+
+fn read(dir: &Dir) -> Result<Vec<u8>, Errno> {
+    let file = dir.open_file(NAME, Direct::No)?;
+    let size = file.stat()?.size;
+    if size > LONGEST {
+        return Err(Errno::EFBIG);
+    }
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64)? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+fn parse(bytes: &[u8]) -> Result<State, String> {
+    let say = |e: serde_json::Error| e.to_string();
+    let version = serde_json::from_slice::<Versioned>(bytes).map_err(say)?.version;
+    if version != VERSION {
+        return Err(format!("it is of version {version}, and this diskcanary knows version {VERSION}"));
+    }
+    serde_json::from_slice::<Document>(bytes).map(|document| document.state).map_err(say)
+}
+
+fn write(dir: &Dir, bytes: &[u8]) -> Result<(), Errno> {
+    match dir.remove_file(NEW) {
+        Ok(()) | Err(Errno::ENOENT) => {}
+        Err(e) => return Err(e),
+    }
+    let written = write_new(dir, bytes);
+    if written.is_err() {
+        // On a full disk it would hold room for nothing.
+        let _ = dir.remove_file(NEW);
+    }
+    written?;
+    dir.rename(NEW, NAME)?;
+    dir.sync()
+}
+
+fn write_new(dir: &Dir, bytes: &[u8]) -> Result<(), Errno> {
+    let file = dir.create_file(NEW, Direct::No)?;
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], done as u64)? {
+            0 => return Err(Errno::EIO),
+            n => done += n,
+        }
+    }
+    file.fsync()
+}

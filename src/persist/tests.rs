@@ -1,0 +1,180 @@
+//! The store on real directories: good, damaged, full of others, in the way.
+
+#![allow(clippy::disallowed_methods, reason = "a test makes and damages files of its own")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use proptest::collection::btree_map;
+use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
+
+use super::file::Place;
+use super::*;
+use crate::clock;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").unwrap()
+}
+
+fn paused(name: &str) -> State {
+    State { pauses: [(name.to_owned(), 1_800_000_000)].into(), ..State::default() }
+}
+
+fn open_at(dir: &Path) -> (State, Handle) {
+    open(dir.to_owned(), || panic!("a write failed"))
+}
+
+#[test]
+fn what_was_saved_is_there_after_a_restart_and_the_directory_is_made() {
+    let folder = folder();
+    let dir = folder.path().join("a/b");
+    let (before, handle) = open_at(&dir);
+    assert_eq!(before, State::default());
+    assert!(!dir.exists(), "nothing is made before there is something to keep");
+    handle.save(paused("x"), clock::now());
+    assert!(handle.flush(PATIENCE) && handle.unsaved(clock::now()).is_zero());
+    assert_eq!(Place::new(dir.clone()).load().unwrap(), Some(paused("x")));
+    let mut names: Vec<_> =
+        fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["state.json", "state.lock"]);
+}
+
+#[test]
+fn the_newest_state_takes_the_place_of_one_that_waits() {
+    let folder = folder();
+    let (_, handle) = open_at(folder.path());
+    for n in 0..1000 {
+        handle.save(paused(&n.to_string()), clock::now());
+    }
+    assert!(handle.flush(PATIENCE));
+    assert_eq!(Place::new(folder.path().to_owned()).load().unwrap(), Some(paused("999")));
+}
+
+#[test]
+fn what_changes_often_is_written_seldom() {
+    let folder = folder();
+    let (_, handle) = open_at(folder.path());
+    let inode = || fs::metadata(folder.path().join("state.json")).ok().map(|m| m.ino());
+    use std::os::unix::fs::MetadataExt;
+    let mut inodes = std::collections::BTreeSet::new();
+    let begun = clock::now();
+    for n in 0..150 {
+        let budgets = [("disk".to_owned(), serde_json::json!({ "left": n }))].into();
+        handle.save(State { budgets, ..State::default() }, clock::now());
+        std::thread::sleep(Duration::from_millis(20));
+        inodes.extend(inode());
+    }
+    let took = clock::now().since(begun);
+    assert!(inodes.len() == 1 || took > Duration::from_secs(9), "{inodes:?} in {took:?}");
+    assert!(!handle.unsaved(clock::now()).is_zero(), "the newer ones wait");
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_and_the_next_one_is_good() {
+    for damage in ["", "{", "null", "{\"version\":2,\"pauses\":{}}", "{\"version\":1,\"pauses\":{\"a\":-5}}"]
+    {
+        let folder = folder();
+        fs::write(folder.path().join("state.json"), damage).unwrap();
+        assert_eq!(peek(folder.path()), None);
+        let mut place = Place::new(folder.path().to_owned());
+        let fault = place.load().unwrap_err().to_string();
+        assert!(fault.contains("makes no sense") && fault.contains("set aside"), "{fault}");
+        assert_eq!(fs::read_to_string(folder.path().join("state.json.damaged")).unwrap(), damage);
+        assert_eq!(place.load(), Ok(None));
+        place.save(&paused("a")).unwrap();
+        assert_eq!(place.load(), Ok(Some(paused("a"))));
+        assert_eq!(peek(folder.path()), Some(paused("a")));
+    }
+}
+
+#[test]
+fn what_is_no_plain_file_is_not_read_for_ever() {
+    let folder = folder();
+    let path = folder.path().join("state.json");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    let fault = Place::new(folder.path().to_owned()).load().unwrap_err().to_string();
+    assert!(fault.contains("cannot read") && fault.contains("EINVAL"), "{fault}");
+    fs::remove_file(&path).unwrap();
+    fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    let fault = Place::new(folder.path().to_owned()).load().unwrap_err().to_string();
+    assert!(fault.contains("EFBIG"), "{fault}");
+}
+
+#[test]
+fn a_second_daemon_does_not_write_over_the_first() {
+    let folder = folder();
+    let (mut first, mut second) =
+        (Place::new(folder.path().to_owned()), Place::new(folder.path().to_owned()));
+    first.save(&paused("first")).unwrap();
+    let fault = second.save(&paused("second")).unwrap_err().to_string();
+    assert!(fault.contains("another daemon's"), "{fault}");
+    drop(first);
+    second.save(&paused("second")).unwrap();
+}
+
+#[test]
+fn a_directory_that_went_is_made_anew_and_each_failure_is_counted_not_fatal() {
+    let folder = folder();
+    let dir = folder.path().join("state");
+    fs::write(&dir, "a file is in the way").unwrap();
+    let failures = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&failures);
+    let (_, handle) = open(dir.clone(), move || {
+        count.fetch_add(1, SeqCst);
+    });
+    handle.save(paused("x"), clock::now());
+    assert!(!handle.flush(PATIENCE), "one try, and no more waiting");
+    assert!(failures.load(SeqCst) > 0 && !handle.unsaved(clock::now()).is_zero());
+    fs::remove_file(&dir).unwrap();
+    assert!(handle.flush(PATIENCE), "it is tried again");
+    assert_eq!(Place::new(dir).load().unwrap(), Some(paused("x")));
+}
+
+#[test]
+fn without_a_directory_nothing_waits_and_the_age_grows() {
+    let handle = Handle::nowhere();
+    let now = clock::now();
+    handle.save(paused("x"), now);
+    handle.save(paused("y"), now + PATIENCE);
+    assert_eq!(handle.unsaved(now + PATIENCE), PATIENCE);
+    assert!(!handle.flush(PATIENCE));
+}
+
+fn states() -> impl Strategy<Value = State> {
+    let file = (any::<u64>(), any::<u64>()).prop_map(|(id, size)| KnownFile { id, size });
+    let known = (any::<String>(), any::<String>(), btree_map(any::<String>(), file, 0..3))
+        .prop_map(|(home, identity, files)| Known { home, identity, files });
+    let budget = any::<i64>().prop_map(|n| serde_json::json!({ "left": n, "at": [n, null] }));
+    let maps = (
+        btree_map(any::<String>(), any::<u64>(), 0..4),
+        btree_map(any::<String>(), budget, 0..4),
+        btree_map(any::<String>(), known, 0..4),
+    );
+    maps.prop_map(|(pauses, budgets, targets)| State { pauses, budgets, targets })
+}
+
+proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_state_is_read_as_it_was_written(state in states()) {
+        let folder = folder();
+        let mut place = Place::new(folder.path().to_owned());
+        place.save(&state).unwrap();
+        prop_assert_eq!(place.load(), Ok(Some(state)));
+    }
+
+    #[test]
+    fn any_bytes_are_answered(bytes: Vec<u8>) {
+        let folder = folder();
+        fs::write(folder.path().join("state.json"), bytes).unwrap();
+        let mut place = Place::new(folder.path().to_owned());
+        let _ = place.load();
+        place.save(&paused("a")).unwrap();
+    }
+}
