@@ -35,7 +35,7 @@ use std::time::Duration;
 use clap::Parser;
 use rustix::process::Signal;
 
-use lab::{Blkio, Daemon, Direction, FileSystem, Loop, Mounted, Need, Running, Zram};
+use lab::{Blkio, Daemon, Direction, FileSystem, Mounted, Need, Running, Zram};
 use support::impact as raw;
 use support::impact::{Latency, Line, Round, Run};
 

@@ -41,6 +41,8 @@ pub struct BurstResult {
     pub to: Tick,
     /// Operations that came back.
     pub completed: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
     /// `EAGAIN` answers.
     pub retries: u64,
     /// The first failure.
@@ -139,12 +141,13 @@ impl Burst {
 
 impl BurstResult {
     fn begun(now: Tick) -> Self {
-        Self { iops: None, from: now, to: now, completed: 0, retries: 0, error: None, short: 0 }
+        Self { iops: None, from: now, to: now, completed: 0, bytes: 0, retries: 0, error: None, short: 0 }
     }
 
     fn account(&mut self, back: &Completion, len: u32) {
         self.completed += 1;
         self.retries += u64::from(back.retries);
+        self.bytes += u64::from(back.result.unwrap_or(0));
         match back.result {
             Ok(n) if n == len => {}
             Ok(_) => self.short += 1,

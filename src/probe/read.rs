@@ -133,7 +133,7 @@ impl ReadProbe {
         );
         outcome.retries += result.retries;
         outcome.cost.reads += result.completed;
-        outcome.cost.read_bytes += (result.completed - result.short) * BLOCK as u64;
+        outcome.cost.read_bytes += result.bytes;
         // Of the time from its first submit to its last completion, as of a single read's.
         let waited = self.wait.since_last();
         let ours = starved(result.to.nanos_since(result.from), waited, heart.silent(result.from, result.to));
