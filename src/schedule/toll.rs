@@ -10,7 +10,7 @@ use super::budget::Toll;
 use crate::probe::commit::COMMITS;
 use crate::probe::content::BLOCK;
 use crate::probe::read::{AT_DEPTH, SINGLES};
-use crate::probe::{Method, Outcome, Probe, Row};
+use crate::probe::{Method, Outcome, Row};
 
 /// Pages reach the disk whole.
 const PAGE: u64 = 4096;
@@ -155,10 +155,14 @@ pub fn reads() -> Toll {
     Toll { write: 0.0, read: reads * BLOCK as f64, operations: reads }
 }
 
-/// What a run of reads is charged that is back.
-pub fn charged_reads(outcome: &Outcome) -> Toll {
-    debug_assert_eq!(outcome.probe, Probe::Read);
-    Toll { write: 0.0, read: outcome.cost.read_bytes as f64, operations: outcome.cost.reads as f64 }
+/// What a run is charged of which nothing is known but what it issued: all there is to know of reads.
+pub fn issued(outcome: &Outcome) -> Toll {
+    let cost = &outcome.cost;
+    Toll {
+        write: cost.written_bytes as f64,
+        read: cost.read_bytes as f64,
+        operations: (cost.reads + cost.writes + cost.syncs) as f64,
+    }
 }
 
 /// What a day of runs costs.
@@ -170,7 +174,7 @@ pub fn a_day(run: Toll, interval: Duration) -> Toll {
 mod tests {
     use super::*;
     use crate::clock::Tick;
-    use crate::probe::{Cost, PerCommit, Profile};
+    use crate::probe::{Cost, PerCommit, Probe, Profile};
 
     fn commits(profile: Profile) -> Commits {
         let row = profile.row();
