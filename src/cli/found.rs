@@ -17,8 +17,9 @@ pub(super) fn found(plan: &Plan) -> Option<Result<Found, String>> {
     let discover = plan.discover.as_ref()?;
     let real = |target: &TargetPlan| sys::resolve_links(&target.path).unwrap_or_else(|_| target.path.clone());
     let paths: Vec<_> = plan.targets.iter().map(real).collect();
+    let places = plan.targets.iter().zip(&paths);
     let taken: Vec<Taken<'_>> =
-        plan.targets.iter().zip(&paths).map(|(target, path)| Taken { name: &target.name, path }).collect();
+        places.map(|(target, path)| Taken { name: &target.name, path, new: true }).collect();
     let looked = target::discover(&discover.wishes, &taken, &[], &Roots::default());
     Some(looked.map_err(|errno| format!("the mounts of this machine cannot be read: {errno}")).map(
         |discovery| {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::config::TargetPlan;
 use crate::report::explain::Spared;
 use crate::schedule::budget::{Kind, Limits, Toll, together};
+use crate::schedule::share::SHARE;
 use crate::target::{Kind as TargetKind, Target};
 use crate::units::{Bytes, Span};
 
@@ -43,12 +44,12 @@ pub(super) fn warnings(targets: &[(&TargetPlan, Option<&Target>)]) -> Vec<Vec<St
     let disks: Vec<BTreeSet<String>> =
         targets.iter().map(|(_, found)| keys(*found).into_iter().collect()).collect();
     let mut all = Vec::new();
-    for (n, (plan, found)) in targets.iter().enumerate() {
+    for (n, (plan, _)) in targets.iter().enumerate() {
         let shares = |other: &usize| *other == n || !disks[*other].is_disjoint(&disks[n]);
-        let on: Vec<(Toll, Limits)> =
-            (0..targets.len()).filter(shares).map(|at| reckoned(targets[at].0, targets[at].1)).collect();
-        let mut said: Vec<String> = Kind::ALL.iter().filter_map(|kind| too_small(*kind, &on)).collect();
-        said.extend(above_share(plan, place(*found).1));
+        let on: Vec<_> = (0..targets.len()).filter(shares).map(|at| targets[at]).collect();
+        let costs: Vec<(Toll, Limits)> = on.iter().map(|(plan, found)| reckoned(plan, *found)).collect();
+        let mut said: Vec<String> = Kind::ALL.iter().filter_map(|kind| too_small(*kind, &costs)).collect();
+        said.extend(above_share(plan, &on));
         all.push(said);
     }
     all
@@ -78,20 +79,37 @@ fn too_small(kind: Kind, on: &[(Toll, Limits)]) -> Option<String> {
     ))
 }
 
-fn above_share(plan: &TargetPlan, device: bool) -> Option<String> {
-    let part = plan.too_much(device)?;
+/// What the probes of all `on` the disk take of what this target's `spec` promises, where that is more than their share.
+fn above_share(plan: &TargetPlan, on: &[(&TargetPlan, Option<&Target>)]) -> Option<String> {
+    let promised = plan.baseline_iops?;
+    let requests = |(plan, found): &(&TargetPlan, Option<&Target>)| {
+        let (file_system, device) = place(*found);
+        plan.requests(file_system, device)
+    };
+    let part = on.iter().map(requests).sum::<f64>() / f64::from(promised);
+    if part <= SHARE * 1.001 {
+        return None;
+    }
+    let whose = if on.len() > 1 {
+        format!("the probes of the {} targets on this disk", on.len())
+    } else {
+        "its probes".into()
+    };
     Some(format!(
-        "its probes take {:.1} % of the {} operations a second that `spec` promises; without an `interval` they would take 2 %",
+        "{whose} take {:.1} % of the {promised} operations a second that `spec` promises; {:.1} times as long an `interval` of each \
+         would make it 2 %",
         part * 100.0,
-        plan.baseline_iops?,
+        part / SHARE,
     ))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
     use std::path::PathBuf;
 
     use super::*;
+    use crate::target::fixture::Machine;
 
     fn plan(more: &str) -> TargetPlan {
         let text = format!("targets: [{{name: a, path: /srv/a{more}}}]");
@@ -139,6 +157,41 @@ mod tests {
         let spared = spared(&quick, None);
         assert!(spared.limits[0] > 19e9 && spared.limits[0] > spared.expected[0] * 1.9, "{spared:?}");
         assert_eq!(spared.stretched, None);
+    }
+
+    /// A directory in a file system of this kind on this disk. It bears the number of the one that holds the fixture, which is what
+    /// the kernel says of the directory.
+    #[allow(clippy::disallowed_methods, reason = "a fixture")]
+    fn on(disk: &str, kind: &str) -> Target {
+        let number = std::fs::metadata(std::env::temp_dir()).unwrap().dev();
+        let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+        let machine = Machine::new(&format!(
+            "block pci0/block/{disk} {number}\nproc/self/mountinfo = 1 0 {number} / / rw - {kind} /dev/x rw"
+        ));
+        crate::target::resolve(machine.path(), &machine.roots).unwrap()
+    }
+
+    fn said_of(targets: &[(&TargetPlan, &Target)]) -> Vec<Vec<String>> {
+        warnings(&targets.iter().map(|(plan, found)| (*plan, Some(*found))).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_all_targets_take_of_a_small_disk_is_added_up() {
+        let (small, other) = (plan(", spec: {baseline_iops: 100}"), plan(", commit: {enabled: false}"));
+        let (a, b) = (on("sda", "xfs"), on("sdb", "xfs"));
+        let nothing = Vec::<String>::new;
+        assert_eq!(said_of(&[(&small, &a)]), [nothing()]);
+        assert_eq!(said_of(&[(&small, &a), (&small, &b)]), [nothing(), nothing()]);
+        let two = "the probes of the 2 targets on this disk take 3.9 % of the 100 operations a second that `spec` promises; 1.9 \
+                   times as long an `interval` of each would make it 2 %";
+        let both = said_of(&[(&small, &a), (&small, &a), (&small, &b)]);
+        assert_eq!(both, [vec![two.to_owned()], vec![two.to_owned()], nothing()]);
+        // One without a promise of its own takes its part of what the other knows.
+        let one = said_of(&[(&small, &a), (&other, &a)]);
+        assert!(one[0][0].starts_with("the probes of the 2 targets") && one[1].is_empty(), "{one:?}");
+        let btrfs = said_of(&[(&small, &on("sda", "btrfs"))]);
+        let last = btrfs[0].last().unwrap();
+        assert!(last.starts_with("its probes take 5.0 % of the 100 operations"), "{btrfs:?}");
     }
 
     #[test]

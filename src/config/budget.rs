@@ -1,10 +1,8 @@
 //! What a target's probes are expected to cost its disk, what they may cost, and the intervals that follow from what the disk
 //! promises.
 
-use std::time::Duration;
-
 use crate::schedule::budget::{Kind, Limit, Limits, Toll};
-use crate::schedule::share::{Pace, Promise, SHARE, Want, paces, taken};
+use crate::schedule::share::{Pace, Promise, Want, paces};
 use crate::schedule::toll::{self, Commits};
 use crate::units::{Bytes, Span};
 
@@ -78,14 +76,14 @@ impl TargetPlan {
         })
     }
 
-    /// The part of what the disk promises that its probes take, where that is known and more than the share that they should.
-    pub fn too_much(&self, device: bool) -> Option<f64> {
-        let promise = promise(self.baseline_iops?);
+    /// Requests that its probes make in a second, each run taken as one that stands alone; that is what a disk's share is reckoned
+    /// by.
+    pub fn requests(&self, file_system: Option<&str>, device: bool) -> f64 {
+        let each = |run: Toll, interval: Span| run.operations / interval.get().as_secs_f64();
         let commits = self.commit.as_ref().filter(|_| !device);
-        let commits = commits.map(|c| (c.commits().alone(None), c.interval.get()));
-        let reads = self.read.as_ref().map(|r| (toll::reads(), r.interval.get()));
-        let runs: Vec<(Toll, Duration)> = commits.into_iter().chain(reads).collect();
-        Some(taken(&promise, &runs)).filter(|part| *part > SHARE * 1.001)
+        let commits = commits.map(|c| each(c.commits().alone(file_system), c.interval));
+        let reads = self.read.as_ref().map(|r| each(toll::reads(), r.interval));
+        commits.unwrap_or_default() + reads.unwrap_or_default()
     }
 }
 

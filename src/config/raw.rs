@@ -158,8 +158,9 @@ pub(super) struct RawBudget {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSpec {
-    /// Operations per second that the disk promises in the long run, without burst credits: 1 to 100000000. All probes together
-    /// take at most 2 % of them: an interval that is not written stretches as far as that needs.
+    /// Operations per second that the disk promises in the long run, without burst credits: 1 to 100000000. The probes of
+    /// this target take at most 2 % of them on ext4 and xfs: an interval that is not written stretches as far as that needs. `check`
+    /// says when those of all targets on the disk together, or commits on btrfs, take more.
     #[schemars(schema_with = "number")]
     pub(super) baseline_iops: u32,
 }

@@ -1,17 +1,18 @@
 //! Who pays for what: each target's runs, charged to the disks that it was found on. A slot for which there is nothing left is
 //! skipped; the log says once that a budget is spent, and once that there is enough again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::seats::Key;
 use super::work::Work;
 use crate::clock::Tick;
-use crate::config::TargetPlan;
+use crate::config::{CommitPlan, TargetPlan};
 use crate::probe::{Outcome, Probe};
 use crate::record::{Book, TargetId};
 use crate::schedule::budget::{Budgets, Kind, State, Toll, Verdict};
-use crate::schedule::{Report, toll};
+use crate::schedule::toll::{self, Commits};
+use crate::schedule::{Report, TaskId};
 use crate::target::{self, Kind as TargetKind};
 
 /// The budgets, and what is needed to charge each target.
@@ -19,11 +20,15 @@ use crate::target::{self, Kind as TargetKind};
 pub(super) struct Purse {
     budgets: Budgets,
     payers: BTreeMap<Key, Payer>,
+    /// Who pays for what was still out when its target was taken away.
+    late: HashMap<TaskId, Payer>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Payer {
     plan: TargetPlan,
+    /// How commits were made last; they may be off since, with one still out.
+    commits: Option<Commits>,
     file_system: Option<String>,
     /// A block device, where nothing is written.
     device: bool,
@@ -36,8 +41,14 @@ struct Payer {
 impl Purse {
     /// A target that pays from now on; it is free until it is known where it lies.
     pub(super) fn add(&mut self, key: Key, plan: &TargetPlan) {
-        let payer =
-            Payer { plan: plan.clone(), file_system: None, device: false, disks: Vec::new(), last: None };
+        let payer = Payer {
+            plan: plan.clone(),
+            commits: plan.commit.as_ref().map(CommitPlan::commits),
+            file_system: None,
+            device: false,
+            disks: Vec::new(),
+            last: None,
+        };
         self.payers.insert(key, payer);
     }
 
@@ -45,14 +56,25 @@ impl Purse {
     pub(super) fn change(&mut self, key: Key, plan: &TargetPlan, now: Tick) {
         if let Some(payer) = self.payers.get_mut(&key) {
             payer.plan = plan.clone();
+            payer.commits = plan.commit.as_ref().map(CommitPlan::commits).or(payer.commits);
             payer.take_place(key, &mut self.budgets, now);
         }
     }
 
-    /// The target pays no more; what its disks owe stays owed.
-    pub(super) fn remove(&mut self, key: Key, now: Tick) {
-        self.payers.remove(&key);
+    /// The target pays no more, except for what is `out`; what its disks owe stays owed.
+    pub(super) fn remove(&mut self, key: Key, out: impl Iterator<Item = TaskId>, now: Tick) {
+        if let Some(payer) = self.payers.remove(&key) {
+            self.late.extend(out.map(|task| (task, payer.clone())));
+        }
         self.budgets.leave(key.0, now);
+    }
+
+    /// Takes in a report on what was out for a target that is gone.
+    pub(super) fn charge_late(&mut self, task: TaskId, report: &Report, now: Tick) {
+        if let (Some(mut payer), Report::Ran(outcome)) = (self.late.remove(&task), report) {
+            let toll = payer.toll(outcome);
+            self.budgets.spend_on(&payer.disks, &toll, now);
+        }
     }
 
     /// Takes in what a report says of the target's place, or of what a run has cost.
@@ -133,13 +155,73 @@ impl Payer {
     }
 
     fn toll(&mut self, outcome: &Outcome) -> Toll {
-        match (outcome.probe, &self.plan.commit) {
-            (Probe::Commit, Some(commit)) => {
-                let since = self.last.map(|last| outcome.finished.since(last));
-                self.last = Some(outcome.finished);
-                commit.commits().charged(outcome, self.file_system.as_deref(), since, self.disks.len())
-            }
-            _ => toll::charged_reads(outcome),
+        let commits = self.commits.filter(|_| outcome.probe == Probe::Commit);
+        let Some(commits) = commits else { return toll::issued(outcome) };
+        let since = self.last.map(|last| outcome.finished.since(last));
+        self.last = Some(outcome.finished);
+        commits.charged(outcome, self.file_system.as_deref(), since, self.disks.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Plan;
+    use crate::probe::{Cost, PerCommit};
+    use crate::schedule::{LaneId, Planner};
+
+    const KEY: Key = Key(7);
+
+    fn plan(commit: &str) -> TargetPlan {
+        Plan::parse("f.yml", &format!("targets: [{{name: a, path: /srv/a{commit}}}]"), &[])
+            .unwrap()
+            .targets
+            .remove(0)
+    }
+
+    /// A target that lies on `sda`, and its budgets.
+    fn purse(now: Tick) -> Purse {
+        let mut purse = Purse::default();
+        purse.add(KEY, &plan(", budget: {write_per_day: 1MiB}"));
+        if let Some(payer) = purse.payers.get_mut(&KEY) {
+            payer.disks = vec!["sda".into()];
+            payer.take_place(KEY, &mut purse.budgets, now);
         }
+        purse
+    }
+
+    /// Three commits, each of which wrote a page: 28 KiB with what the journal writes later.
+    fn ran() -> Report {
+        let begin = Outcome::begin(Probe::Commit, Tick::default(), Tick::default());
+        let cost = Cost { writes: 3, written_bytes: 12_288, syncs: 3, ..Cost::default() };
+        let per_commit = Some(PerCommit { writes: 2.0, flushes: 1.0, bytes: 4096.0 });
+        Report::Ran(Box::new(Outcome { cost, per_commit, ..begin }))
+    }
+
+    #[test]
+    fn commits_that_are_off_since_are_charged_as_commits() {
+        let now = Tick::default();
+        let mut purse = purse(now);
+        assert!(purse.may_run(KEY, Work::Commit, now));
+        purse.change(KEY, &plan(", commit: {enabled: false}, budget: {write_per_day: 1MiB}"), now);
+        purse.charge(KEY, &ran(), now);
+        assert!(!purse.may_run(KEY, Work::Commit, now), "more than half an hour's share of 1 MiB");
+    }
+
+    #[test]
+    fn what_is_out_for_a_target_that_is_gone_is_charged_once_to_its_disk() {
+        let now = Tick::default();
+        let mut purse = purse(now);
+        let mut planner = Planner::new(Duration::ZERO, Duration::from_secs(60));
+        let task = planner.add(LaneId(0), 1);
+        purse.remove(KEY, [task].into_iter(), now);
+        let level = |purse: &mut Purse| {
+            let limits = plan(", budget: {write_per_day: 1MiB}").limits(None, false);
+            purse.budgets.place(9, &["sda".into()], limits, now);
+            purse.budgets.levels(9, now).unwrap()[Kind::Write as usize].ratio(now)
+        };
+        assert_eq!(level(&mut purse), 1.0);
+        purse.charge_late(task, &ran(), now);
+        assert_eq!((level(&mut purse), purse.late.len()), (0.0, 0));
     }
 }

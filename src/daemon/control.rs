@@ -183,7 +183,10 @@ impl Control {
     fn back(&mut self, lane: LaneId, report: &Report) -> Option<(Key, Work)> {
         let (_, task) = self.seats.back(lane)?;
         self.planner.finished(task);
-        let (key, work) = self.works.get(&task).copied()?;
+        let Some((key, work)) = self.works.get(&task).copied() else {
+            self.purse.charge_late(task, report, clock::now());
+            return None;
+        };
         self.purse.charge(key, report, clock::now());
         Some((key, work))
     }

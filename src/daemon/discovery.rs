@@ -1,6 +1,8 @@
 //! Looking for disks, on a thread of its own: it reads procfs and sysfs, which may hang like anything else, and then nothing but
 //! this waits. How old its last result is, is a metric.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -41,20 +43,11 @@ pub(super) struct Discovery {
 }
 
 /// What is looked for, and for which plan; a later plan has a higher number.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Wish {
     number: u64,
     discover: Option<DiscoverPlan>,
     named: Vec<TargetPlan>,
-}
-
-impl Wish {
-    fn is_as(&self, other: &Self) -> bool {
-        let places =
-            |wish: &Self| wish.named.iter().map(|t| (t.name.clone(), t.path.clone())).collect::<Vec<_>>();
-        let wishes = |wish: &Self| wish.discover.as_ref().map(|discover| discover.wishes.clone());
-        wishes(self) == wishes(other) && places(self) == places(other)
-    }
 }
 
 impl Discovery {
@@ -86,15 +79,15 @@ impl Discovery {
         let mut looker = Looker {
             roots: Arc::clone(&self.roots),
             last: self.own.discovery(),
-            wish: Wish::default(),
             found: Vec::new(),
+            named: BTreeSet::new(),
             failed: None,
         };
         let work = move || {
             loop {
                 thread::sleep(REST);
                 let wish = locked(&theirs).clone();
-                looker.look(wish, &*tell);
+                looker.look(&wish, &*tell);
                 watch.wait(PERIOD);
             }
         };
@@ -115,31 +108,33 @@ fn locked(wish: &Mutex<Wish>) -> MutexGuard<'_, Wish> {
 struct Looker {
     roots: Arc<Roots>,
     last: Gauge,
-    wish: Wish,
+    /// What the last look that succeeded has found, and the places that had a name then.
     found: Vec<Found>,
+    named: BTreeSet<PathBuf>,
     /// What was logged of a look that failed.
     failed: Option<String>,
 }
 
 impl Looker {
-    fn look(&mut self, wish: Wish, tell: &Tell) {
-        if !wish.is_as(&self.wish) {
-            // What was good for the last plan may not be for this one.
+    fn look(&mut self, wish: &Wish, tell: &Tell) {
+        let Some(discover) = &wish.discover else {
+            // Should it be wanted again, what is there then counts.
             self.found.clear();
-        }
-        self.wish = wish;
-        let Some(discover) = &self.wish.discover else { return };
-        let taken: Vec<Taken<'_>> =
-            self.wish.named.iter().map(|target| Taken { name: &target.name, path: &target.path }).collect();
+            return;
+        };
+        let is_new = |path| !self.named.contains(path);
+        let named = wish.named.iter().map(|t| Taken { name: &t.name, path: &t.path, new: is_new(&t.path) });
+        let taken: Vec<Taken<'_>> = named.collect();
         match target::discover(&discover.wishes, &taken, &self.found, &self.roots) {
             Ok(discovery) => {
                 self.found = discovery.found;
+                self.named = wish.named.iter().map(|target| target.path.clone()).collect();
                 self.failed = None;
                 self.last.set(clock::wall().as_secs_f64());
-                let targets = discover.targets(&self.found, &self.wish.named).into_iter();
+                let targets = discover.targets(&self.found, &wish.named).into_iter();
                 let numbers = self.found.iter().map(|found| found.number);
                 tell(
-                    self.wish.number,
+                    wish.number,
                     targets.zip(numbers).map(|(target, number)| Sighting { target, number }).collect(),
                 );
             }

@@ -128,7 +128,8 @@ impl Control {
         self.keeper.release(&target, clock::now(), clock::wall());
         self.book.remove_target(target.id);
         self.seats.leave(key);
-        self.purse.remove(key, clock::now());
+        let out = target.lanes.into_iter().filter_map(|lane| self.seats.out(lane));
+        self.purse.remove(key, out.filter(|task| target.tasks.contains(task)), clock::now());
         target.say_goodbye();
     }
 

@@ -53,6 +53,8 @@ impl Control {
         found.retain(|found| !has_name(found));
         let changes = self.apply(&[plan.targets.as_slice(), &found].concat())?;
         (self.wanted.named, self.wanted.found) = (plan.targets.clone(), found);
+        // That look may hang, or nobody wants it any more.
+        self.wanted.waiting &= plan.discover.is_some() && plan.targets.is_empty();
         self.wanted.discovery.set(plan).map_err(|e| e.to_string())?;
         Ok(changes)
     }
@@ -64,14 +66,14 @@ impl Control {
         }
         self.wanted.waiting = false;
         let known = |name: &str| self.wanted.found.iter().any(|before| before.name == name);
-        // Their lanes have followed the links in the paths of those with a name, which the look has not.
+        // Their lanes have followed the links in the paths of those with a name, which the look has not; also only after the first look.
         let is_probed = |sighting: &Sighting| {
             let named = |target: &&super::target::Target| !known(&target.name);
             self.targets.values().filter(named).any(|target| target.lies_in(sighting.number))
         };
         let found: Vec<TargetPlan> = found
             .iter()
-            .filter(|sighting| known(&sighting.target.name) || !is_probed(sighting))
+            .filter(|sighting| !is_probed(sighting))
             .map(|sighting| sighting.target.clone())
             .collect();
         if found == self.wanted.found {
@@ -80,7 +82,11 @@ impl Control {
         match self.apply(&[self.wanted.named.as_slice(), &found].concat()) {
             Ok(_) => {
                 tell(&found, &self.wanted.found, "found, and probed from now on");
-                tell(&self.wanted.found, &found, "not there any more, and forgotten");
+                tell(
+                    &self.wanted.found,
+                    &found,
+                    "not there any more, or probed by a target with a name: forgotten",
+                );
                 self.wanted.found = found;
             }
             Err(why) => tracing::warn!(reason = why, "what was found is not taken over; it is tried again"),
@@ -94,3 +100,6 @@ fn tell(these: &[TargetPlan], others: &[TargetPlan], what: &str) {
         tracing::info!(name = target.name, "{what}");
     }
 }
+
+#[cfg(test)]
+mod tests;

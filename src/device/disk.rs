@@ -86,6 +86,11 @@ impl Disk {
         }
     }
 
+    /// It is not followed any more: only its counters are kept.
+    pub(super) fn leave(&mut self) {
+        (self.there, self.seconds) = (false, VecDeque::new());
+    }
+
     /// Takes in what the kernel says; `None` when it does not name the device any more. `sequence` tells another disk under the same name.
     pub(super) fn look(&mut self, now: Tick, said: Option<Counters>, sequence: Option<u64>) {
         self.there = said.is_some();

@@ -1,6 +1,6 @@
 //! From the texts of `/proc` to a [`View`], once a second. Pure: texts and time come in, numbers go out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::disk::Disk;
@@ -26,11 +26,16 @@ pub struct Texts<'a> {
     pub memory_pressure: Option<&'a str>,
 }
 
+/// How many devices that are not followed any more are remembered.
+const REMEMBERED: usize = 1000;
+
 /// Follows the devices of interest and the machine.
 #[derive(Debug, Default)]
 pub struct Sampler {
     /// Sorted by name.
     disks: Vec<Disk>,
+    /// Not followed any more, the latest at the end: should one come again, its counters go on where they were.
+    left: VecDeque<Disk>,
     machine: Machine,
 }
 
@@ -40,14 +45,19 @@ impl Sampler {
         Self::default()
     }
 
-    /// The kernel's names of the devices to follow from now on, in any order. Those that were followed before go on, others are forgotten.
+    /// The kernel's names of the devices to follow from now on, in any order. Those that were followed before go on; of those that
+    /// are not named what they showed last is remembered, of the latest thousand.
     pub fn watch(&mut self, names: &[Arc<str>]) {
-        let followed = std::mem::take(&mut self.disks).into_iter();
-        let mut known: BTreeMap<Arc<str>, Disk> =
-            followed.map(|disk| (Arc::clone(&disk.name), disk)).collect();
         let names: BTreeSet<&Arc<str>> = names.iter().collect();
-        let disk = |name: &Arc<str>| known.remove(name).unwrap_or_else(|| Disk::new(Arc::clone(name)));
+        self.left.extend(std::mem::take(&mut self.disks));
+        let mut known = |name: &Arc<str>| {
+            let at = self.left.iter().position(|disk| disk.name == *name)?;
+            self.left.remove(at)
+        };
+        let disk = |name: &Arc<str>| known(name).unwrap_or_else(|| Disk::new(Arc::clone(name)));
         self.disks = names.into_iter().map(disk).collect();
+        self.left.iter_mut().for_each(Disk::leave);
+        self.left.drain(..self.left.len().saturating_sub(REMEMBERED));
     }
 
     /// What is seen at `now`. `sequence` gives the kernel's number of the disk that bears a name now (`diskseq`), where it has one.

@@ -164,6 +164,30 @@ fn a_device_that_goes_is_not_shown_and_goes_on_when_it_returns() {
 }
 
 #[test]
+fn a_device_that_is_not_followed_for_a_while_goes_on_where_it_was() {
+    let mut one = One::new();
+    let wrap = u64::from(u32::MAX) + 1;
+    one.see(Fields::of(10, 10, wrap - 100));
+    one.see(Fields::of(20, 10, 50));
+    one.sampler.watch(&names(&["sdb"]));
+    assert!(one.see(Fields::of(30, 10, 60)).disks.is_empty());
+    one.sampler.watch(&names(&["sda", "sdb"]));
+    // The same disk: what it did meanwhile counts, but no second of it is known.
+    let view = one.feed(5, &Fields::of(40, 10, 70).line("sda", 17), Some(1));
+    let c = done(&view);
+    assert_eq!((c.reads.operations, c.busy_nanos), (40, (wrap + 70) * 1_000_000));
+    assert_eq!(view.disk("sda").unwrap().peak_operations, None);
+    // Another one brings nothing of its past, and takes nothing away.
+    one.sampler.watch(&[]);
+    one.sampler.watch(&names(&["sda"]));
+    assert_eq!(done(&one.feed(1, &Fields::of(7, 0, 0).line("sda", 17), Some(2))).reads.operations, 40);
+    let many: Vec<Arc<str>> = (0..3000).map(|n| Arc::from(format!("sd{n}"))).collect();
+    one.sampler.watch(&many);
+    one.sampler.watch(&[]);
+    assert!(format!("{:?}", one.sampler).matches("Disk {").count() <= 1000);
+}
+
+#[test]
 fn the_busiest_second_of_a_minute_is_forgotten_after_it() {
     let mut one = One::new();
     let mut reads = 0;

@@ -210,7 +210,7 @@ fn one(text: &mut String, target: &Target) {
     line("a day", &cost(&per_day(target)));
     if let Some(iops) = target.spared.stretched {
         let why = format!(
-            "than by default, so that all probes take at most 2 % of the {} operations a second of `spec`",
+            "than by default, so that its probes take at most 2 % of the {} operations a second of `spec`",
             count(iops.into())
         );
         line("slower", &why);

@@ -7,7 +7,7 @@
 //! A limit that was written for one target holds for the disk, and for all targets on it together; of several the strictest
 //! does. Where none is written, each target brings its own default. Sweeps have budgets of their own: another [`Budgets`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -282,14 +282,14 @@ impl Budgets {
 
     /// Charges a run to every disk of the payer.
     pub fn spend(&mut self, payer: Payer, toll: &Toll, now: Tick) {
-        let Some(member) = self.members.get(&payer) else { return };
-        for device in &member.devices {
-            let Some(account) = self.accounts.get_mut(device) else { continue };
-            account.pass(now);
-            for kind in Kind::ALL {
-                account.buckets[kind as usize].balance -= toll.of(kind).max(0.0);
-            }
+        if let Some(member) = self.members.get(&payer) {
+            charge(&mut self.accounts, &member.devices, toll, now);
         }
+    }
+
+    /// Charges a run of a payer that is gone to the disks that it was on.
+    pub fn spend_on(&mut self, devices: &[String], toll: &Toll, now: Tick) {
+        charge(&mut self.accounts, devices, toll, now);
     }
 
     /// What has been spent or is there again since the last call.
@@ -311,16 +311,13 @@ impl Budgets {
     }
 
     /// What is to outlive a restart. `wall` is the wall-clock time since 1970 at `now`. A disk whose buckets are full needs no
-    /// memory.
+    /// memory; when nobody is on it any more, it is forgotten here too.
     pub fn state(&mut self, now: Tick, wall: Duration) -> State {
-        let mut devices = BTreeMap::new();
-        for (device, account) in &mut self.accounts {
-            account.pass(now);
-            if account.buckets.iter().any(|b| b.balance < b.capacity) {
-                devices.insert(device.clone(), account.buckets);
-            }
-        }
-        State { wall, devices }
+        self.accounts.values_mut().for_each(|account| account.pass(now));
+        let used: BTreeSet<&String> = self.members.values().flat_map(|member| &member.devices).collect();
+        self.accounts.retain(|device, account| used.contains(device) || !account.is_full());
+        let owing = self.accounts.iter().filter(|(_, account)| !account.is_full());
+        State { wall, devices: owing.map(|(device, account)| (device.clone(), account.buckets)).collect() }
     }
 
     /// Takes up what an earlier daemon left: what it had, and the refill of the time since, never more than a bucket holds. A clock
@@ -339,6 +336,16 @@ impl Budgets {
     }
 }
 
+fn charge(accounts: &mut BTreeMap<String, Account>, devices: &[String], toll: &Toll, now: Tick) {
+    for device in devices {
+        let Some(account) = accounts.get_mut(device) else { continue };
+        account.pass(now);
+        for kind in Kind::ALL {
+            account.buckets[kind as usize].balance -= toll.of(kind).max(0.0);
+        }
+    }
+}
+
 impl Account {
     fn full(limits: [f64; Kind::ALL.len()], now: Tick) -> Self {
         let full = |kind: Kind| {
@@ -353,6 +360,10 @@ impl Account {
         let seconds = now.since(self.at).as_secs_f64();
         self.at = self.at.max(now);
         self.buckets.iter_mut().for_each(|bucket| bucket.pass(seconds));
+    }
+
+    fn is_full(&self) -> bool {
+        self.buckets.iter().all(|bucket| bucket.balance >= bucket.capacity)
     }
 
     fn level(&self, kind: Kind) -> Level {

@@ -1,5 +1,5 @@
-//! The share of what a disk promises that all latency probes together may take: 2 %. Intervals that nobody asked for stretch on a
-//! small disk until they keep it; one that was asked for stays. Pure arithmetic over what runs are expected to cost.
+//! The share of what a disk promises that a target's latency probes may take together: 2 %. Intervals that nobody asked for stretch
+//! on a small disk until they keep it; one that was asked for stays. Pure arithmetic over what runs are expected to cost.
 
 use std::fmt;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use super::budget::Toll;
 use crate::probe::commit::COMMITS;
 use crate::probe::content::BLOCK;
 use crate::probe::read::{AT_DEPTH, SINGLES};
-use crate::probe::{Method, Outcome, Probe, Row};
+use crate::probe::{Method, Outcome, Row};
 
 /// Pages reach the disk whole.
 const PAGE: u64 = 4096;
@@ -24,6 +24,10 @@ struct Adds {
     to_fsync: (f64, f64),
     /// To an fdatasync or a durable write, on average and at most.
     to_fdatasync: (f64, f64),
+    /// Requests beside one for the data and one for the flush: to an fsync, and to an fdatasync or a durable write.
+    requests: (f64, f64),
+    /// Its flushes come with a write that has data; one that stands alone is counted as a write by the kernel.
+    flushes_with_data: bool,
     /// Written later for what has changed in between (the time of the last change), at most once in `every`.
     later: f64,
     every: Duration,
@@ -32,14 +36,16 @@ struct Adds {
 const KIB: f64 = 1024.0;
 
 /// ext4 and xfs as in docs/profiles.md: an fsync on ext4 takes a journal block of the descriptor, one of the inode table and a
-/// commit block for most commits; what comes later is jbd2's commit each 5 s with
-/// the block that it is for (16 KiB by the counters of a loop device, for a run that stood alone), and xfs' log each 30 s. btrfs: 30 to 40 times a
-/// commit of 4 KiB; others that copy on write are taken for it. A file system that is not in the list is taken for ext4.
+/// commit block for most commits; what comes later is jbd2's commit each 5 s with the block that it is for (16 KiB by the counters of
+/// a loop device, for a run that stood alone), and xfs' log each 30 s. btrfs: 30 to 40 times a commit of 4 KiB, in 7.1 writes and 2
+/// flushes (docs/device.md); others that copy on write are taken for it. A file system that is not in the list is taken for ext4.
 const ADDS: [Adds; 3] = [
     Adds {
         names: &["ext4"],
         to_fsync: (10.0 * KIB, 12.0 * KIB),
         to_fdatasync: (0.0, 0.0),
+        requests: (LATER_REQUESTS, 0.0),
+        flushes_with_data: false,
         later: 16.0 * KIB,
         every: Duration::from_secs(5),
     },
@@ -47,6 +53,8 @@ const ADDS: [Adds; 3] = [
         names: &["xfs"],
         to_fsync: (KIB, 4.0 * KIB),
         to_fdatasync: (0.0, 0.0),
+        requests: (LATER_REQUESTS, 0.0),
+        flushes_with_data: false,
         later: 12.0 * KIB,
         every: Duration::from_secs(30),
     },
@@ -54,13 +62,15 @@ const ADDS: [Adds; 3] = [
         names: &["btrfs", "zfs", "bcachefs"],
         to_fsync: (116.0 * KIB, 156.0 * KIB),
         to_fdatasync: (116.0 * KIB, 156.0 * KIB),
+        requests: (7.1, 7.1),
+        flushes_with_data: true,
         later: 156.0 * KIB,
         every: Duration::from_secs(30),
     },
 ];
 
-/// Requests of one commit at most: its data in two parts, three of a journal, two flushes.
-const MOST_REQUESTS: f64 = 7.0;
+/// Requests of one commit at most, those that a file system always adds apart: its data in two parts, two flushes.
+const MOST_REQUESTS: f64 = 4.0;
 /// Requests of a journal's commit that comes later.
 const LATER_REQUESTS: f64 = 3.0;
 
@@ -90,6 +100,15 @@ impl Commits {
         (mean * PAGE as f64, pages.max().unwrap_or(1) as f64 * PAGE as f64)
     }
 
+    /// Requests of one commit on this file system: on average, and at most. Any may have to write a journal.
+    fn requests(&self, adds: &Adds) -> (f64, f64) {
+        let mean = match self.method {
+            Method::Fsync => adds.requests.0,
+            Method::Fdatasync | Method::ODsync => adds.requests.1,
+        };
+        (2.0 + mean, MOST_REQUESTS + mean.max(LATER_REQUESTS))
+    }
+
     fn added(&self, adds: &Adds) -> (f64, f64) {
         match self.method {
             Method::Fsync => adds.to_fsync,
@@ -109,8 +128,8 @@ impl Commits {
 
     fn run(&self, adds: &Adds, since: Option<Duration>) -> Toll {
         let (data, added) = (self.data().0, self.added(adds).0);
-        let requests = 2.0 + if added > 0.0 { LATER_REQUESTS } else { 0.0 };
-        let run = Toll { write: data + added, read: 0.0, operations: requests }.times(COMMITS as f64);
+        let operations = self.requests(adds).0;
+        let run = Toll { write: data + added, read: 0.0, operations }.times(COMMITS as f64);
         run.and(self.later(adds, since))
     }
 
@@ -135,13 +154,15 @@ impl Commits {
     ) -> Toll {
         let adds = adds(file_system);
         let (commits, disks) = (outcome.cost.writes as f64, disks.max(1) as f64);
-        let most = self.data().1 + self.added(adds).1;
+        let (most, most_requests) = (self.data().1 + self.added(adds).1, self.requests(adds).1);
         let (write, operations) = match &outcome.per_commit {
-            // The kernel counts an empty flush as a write.
-            Some(at_disk) => (at_disk.bytes / disks, at_disk.writes / disks),
-            None => (most, MOST_REQUESTS),
+            Some(at_disk) => {
+                let flushes = if adds.flushes_with_data { at_disk.flushes } else { 0.0 };
+                (at_disk.bytes / disks, (at_disk.writes + flushes) / disks)
+            }
+            None => (most, most_requests),
         };
-        let each = Toll { write: write.min(most), read: 0.0, operations: operations.min(MOST_REQUESTS) };
+        let each = Toll { write: write.min(most), read: 0.0, operations: operations.min(most_requests) };
         // Pages that a commit covers in part are fetched before it.
         let fetched =
             Toll { write: 0.0, read: outcome.cost.read_bytes as f64, operations: outcome.cost.reads as f64 };
@@ -155,10 +176,14 @@ pub fn reads() -> Toll {
     Toll { write: 0.0, read: reads * BLOCK as f64, operations: reads }
 }
 
-/// What a run of reads is charged that is back.
-pub fn charged_reads(outcome: &Outcome) -> Toll {
-    debug_assert_eq!(outcome.probe, Probe::Read);
-    Toll { write: 0.0, read: outcome.cost.read_bytes as f64, operations: outcome.cost.reads as f64 }
+/// What a run is charged of which nothing is known but what it issued: all there is to know of reads.
+pub fn issued(outcome: &Outcome) -> Toll {
+    let cost = &outcome.cost;
+    Toll {
+        write: cost.written_bytes as f64,
+        read: cost.read_bytes as f64,
+        operations: (cost.reads + cost.writes + cost.syncs) as f64,
+    }
 }
 
 /// What a day of runs costs.
@@ -170,7 +195,7 @@ pub fn a_day(run: Toll, interval: Duration) -> Toll {
 mod tests {
     use super::*;
     use crate::clock::Tick;
-    use crate::probe::{Cost, PerCommit, Profile};
+    use crate::probe::{Cost, PerCommit, Probe, Profile};
 
     fn commits(profile: Profile) -> Commits {
         let row = profile.row();
@@ -208,6 +233,19 @@ mod tests {
         );
         let half = run.charged(&outcome(at_disk(8192.0)), Some("ext4"), Some(Duration::ZERO), 2);
         assert_eq!((half.write, half.operations), (3.0 * 4096.0, 3.0), "a mirror pays half on each side");
+    }
+
+    #[test]
+    fn a_commit_on_btrfs_is_reckoned_and_charged_with_the_requests_that_were_measured() {
+        let run = commits(Profile::Overwrite);
+        let on = |file_system| run.alone(Some(file_system)).operations;
+        assert_eq!((on("ext4"), on("xfs")), (3.0 * 2.0 + 3.0, 3.0 * 2.0 + 3.0));
+        assert!((on("btrfs") - (3.0 * 9.1 + 3.0)).abs() < 1e-9, "{}", on("btrfs"));
+        let at_disk = |writes| outcome(Some(PerCommit { writes, flushes: 2.0, bytes: 75_407.0 }));
+        let charged =
+            |writes| run.charged(&at_disk(writes), Some("btrfs"), Some(Duration::ZERO), 1).operations / 3.0;
+        assert!((charged(7.0) - 9.0).abs() < 1e-9, "{}", charged(7.0));
+        assert!((charged(500.0) - 11.1).abs() < 1e-9, "another's work: {}", charged(500.0));
     }
 
     #[test]

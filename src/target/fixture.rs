@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::Roots;
 
-pub(super) struct Machine {
+pub(crate) struct Machine {
     folder: tempfile::TempDir,
-    pub(super) roots: Roots,
+    pub(crate) roots: Roots,
 }
 
 impl Machine {
@@ -17,7 +17,7 @@ impl Machine {
     /// with its `dev`, and the links of `dev/block`, `class/block` and, for whole disks, `block`; `hidden PATH`
     /// makes one without a number.
     #[allow(clippy::disallowed_methods, reason = "a fixture")]
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -40,7 +40,7 @@ impl Machine {
         Self { folder, roots }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 }

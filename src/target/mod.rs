@@ -125,6 +125,6 @@ pub fn resolve(path: &Path, roots: &Roots) -> Result<Target, Error> {
 }
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

@@ -31,8 +31,12 @@ impl Machine {
     }
 
     fn mount(&self, points: &[&str]) {
+        self.mount_as(points, "rw");
+    }
+
+    fn mount_as(&self, points: &[&str], how: &str) {
         let line = |(n, point): (usize, &&str)| {
-            format!("{} {} 8:{} / {point} rw - ext4 /dev/sda rw\n", n + 1, n.min(1), n + 1)
+            format!("{} {} 8:{} / {point} {how} - ext4 /dev/sda rw\n", n + 1, n.min(1), n + 1)
         };
         let text: String = points.iter().enumerate().map(line).collect();
         let new = self.roots.proc.join("self/new");
@@ -98,6 +102,20 @@ fn what_comes_and_goes_is_told_and_a_plan_without_discovery_tells_nothing() {
     set(&mut discovery, &plan("targets: [{name: x, path: /x}]"));
     machine.mount(&["/", "/b"]);
     assert!(told.recv_timeout(REST * 3).is_err());
+}
+
+#[test]
+fn what_was_found_and_broke_stays_when_the_plan_changes_elsewhere() {
+    let machine = Machine::new(&["/", "/a", "/b"]);
+    let (mut discovery, _, told) = machine.start();
+    set(&mut discovery, &plan("discover:"));
+    assert_eq!(names(&told).1, ["/", "/a", "/b"]);
+    machine.mount_as(&["/", "/a", "/b"], "ro");
+    set(&mut discovery, &plan("{discover: , targets: [{name: mine, path: /a/data}]}"));
+    let (number, left) = names(&told);
+    assert_eq!((number, left), (2, strings(&["/", "/b"])));
+    set(&mut discovery, &plan("{discover: {file_systems: [xfs]}, targets: [{name: mine, path: /a/data}]}"));
+    assert_eq!(names(&told), (3, strings(&[])));
 }
 
 #[test]

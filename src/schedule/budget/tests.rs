@@ -127,6 +127,22 @@ fn a_restart_gives_the_idle_time_and_nothing_more() {
 }
 
 #[test]
+fn disks_that_nobody_is_on_are_forgotten_when_they_owe_nothing() {
+    let wall = Duration::from_secs(1_750_000_000);
+    let mut budgets = Budgets::new();
+    for payer in 0..100 {
+        budgets.place(payer, &disk(&format!("target {payer}")), limits(48.0 * MIB), at(0.0));
+        budgets.spend(payer, &write(0.5 * MIB), at(0.0));
+        if payer > 0 {
+            budgets.leave(payer, at(0.0));
+        }
+    }
+    assert_eq!((budgets.state(at(1.0), wall).devices.len(), budgets.accounts.len()), (100, 100));
+    assert_eq!(budgets.state(at(3600.0), wall).devices.len(), 0);
+    assert_eq!(budgets.accounts.keys().collect::<Vec<_>>(), ["target 0"], "somebody is on it");
+}
+
+#[test]
 fn a_state_that_cannot_be_is_not_believed() {
     let bucket = |balance: f64| Bucket { balance, capacity: 10.0, refill: 1.0, spent: false };
     for bad in [f64::NAN, f64::INFINITY, 11.0] {

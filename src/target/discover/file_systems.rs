@@ -10,7 +10,7 @@ use std::path::Path;
 use super::super::mounts::{self, Mount};
 use super::super::{Kind, device, map};
 use super::class::{Class, Drivers};
-use super::{Discovery, FileSystem, Found, Look, Unusual, is_network, leaf_keys};
+use super::{Discovery, FileSystem, Found, Look, Place, Unusual, is_network, leaf_keys};
 use crate::sys;
 
 /// How many paths are named before the rest is a number.
@@ -123,26 +123,27 @@ fn refusal(look: &Look<'_>, drivers: &Drivers, mount: &Mount) -> Option<String> 
     if !is_network(kind) && !look.wishes.file_systems.iter().any(|wished| wished.label() == kind) {
         return Some(format!("{kind} is not asked for"));
     }
-    if look.was_found(&mount.point, mount.device) {
-        return None;
-    }
-    if let Some(other) = look.taken.iter().find(|taken| taken.file_system == Some(mount.device)) {
+    let was_found = look.was_found(&mount.point, mount.device);
+    let takes = |place: &&Place<'_>| place.file_system == Some(mount.device) && (place.new || !was_found);
+    if let Some(other) = look.taken.iter().find(takes) {
         return Some(format!("probed by the target `{}`", other.name.escape_debug()));
+    }
+    let devices = map::devices_of_mount(mount, look.roots);
+    let class = devices.iter().flat_map(|dir| device::leaves(dir, look.roots)).find_map(|disk| match drivers
+        .class(&disk)
+    {
+        Class::Unusual(unusual) if !look.asked_for(unusual) => Some(unusual.reason()),
+        Class::Never(why) => Some(why.to_owned()),
+        Class::Disk | Class::Unusual(_) => None,
+    });
+    if class.is_some() || was_found {
+        return class;
     }
     if mount.read_only() {
         return Some("mounted read-only".to_owned());
     }
-    let devices = map::devices_of_mount(mount, look.roots);
-    if devices.is_empty() && !is_network(kind) {
-        return Some("its device is not in sysfs, so what it is cannot be told".to_owned());
-    }
-    devices.iter().flat_map(|dir| device::leaves(dir, look.roots)).find_map(|disk| {
-        match drivers.class(&disk) {
-            Class::Unusual(unusual) if !look.asked_for(unusual) => Some(unusual.reason()),
-            Class::Never(why) => Some(why.to_owned()),
-            Class::Disk | Class::Unusual(_) => None,
-        }
-    })
+    let unknown = devices.is_empty() && !is_network(kind);
+    unknown.then(|| "its device is not in sysfs, so what it is cannot be told".to_owned())
 }
 
 /// The first few by name.

@@ -74,6 +74,9 @@ pub struct Taken<'a> {
     pub name: &'a str,
     /// The target's path, absolute.
     pub path: &'a Path,
+    /// It was not there at the look before: it takes its place from what was found too. Later it does not, since where its own mount
+    /// is gone, its path lies in another file system.
+    pub new: bool,
 }
 
 /// A disk that was found.
@@ -108,7 +111,7 @@ pub struct Discovery {
 }
 
 /// Looks once. What was found `before` stays as long as it is there, even read-only or with its disk torn out: that is when it
-/// is worth watching. An error is a mountinfo that cannot be read or holds nothing: it must not look as if all disks were gone.
+/// is worth watching; but not where it is not asked for any more, or a new target takes its place. An error is a mountinfo that cannot be read or holds nothing: it must not look as if all disks were gone.
 pub fn discover(
     wishes: &Wishes,
     taken: &[Taken<'_>],
@@ -149,6 +152,7 @@ struct Look<'a> {
 /// Where a target of the config lies.
 struct Place<'a> {
     name: &'a str,
+    new: bool,
     /// The file system of a directory.
     file_system: Option<(u32, u32)>,
     leaves: Vec<String>,
@@ -178,7 +182,7 @@ fn of<'a>(taken: &Taken<'a>, mounts: &[Mount], roots: &Roots) -> Place<'a> {
             None => (None, Vec::new()),
         },
     };
-    Place { name: taken.name, file_system, leaves: leaf_keys(&devices, roots) }
+    Place { name: taken.name, new: taken.new, file_system, leaves: leaf_keys(&devices, roots) }
 }
 
 /// Keys of the whole disks that devices, by their sysfs directories, stand on.

@@ -245,6 +245,25 @@ fn read_only_mounts_and_lost_disks_count_only_where_they_were_found_before() {
 }
 
 #[test]
+fn what_was_found_stays_only_as_long_as_it_is_asked_for_and_nobody_new_takes_its_place() {
+    let mounts = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /srv rw - xfs /dev/sda2 rw\n3 1 7:0 / /l rw - ext4 /dev/loop0 rw";
+    let m = machine(DISKS, mounts);
+    let with_loop = wishes(FileSystem::USUAL, false, &[Unusual::Loop]);
+    let before = look(&m, &with_loop).found;
+    let broken = machine(DISKS, &mounts.replace(" rw - ", " ro - "));
+    let again = |wishes: &Wishes, taken: &[Taken<'_>]| {
+        paths(&broken, &discover(wishes, taken, &before, &broken.roots).unwrap())
+    };
+    assert_eq!(again(&with_loop, &[]), ["/", "/l", "/srv"]);
+    assert_eq!(again(&usual(), &[]), ["/", "/srv"]);
+    assert_eq!(again(&wishes(&[FileSystem::Xfs], false, &[]), &[]), ["/srv"]);
+    let named = |new| Taken { name: "a", path: Path::new("/srv/data"), new };
+    assert_eq!(again(&usual(), &[named(true)]), ["/"]);
+    // As where `/srv/data` was a mount of its own, which is gone.
+    assert_eq!(again(&usual(), &[named(false)]), ["/", "/srv"]);
+}
+
+#[test]
 fn what_the_config_names_is_not_found_again() {
     let m = machine(
         DISKS,
@@ -252,7 +271,7 @@ fn what_the_config_names_is_not_found_again() {
          2 1 8:2 / /srv rw - xfs /dev/sda2 rw
          3 1 8:2 / /again rw - xfs /dev/sda2 rw",
     );
-    let path = |path| Taken { name: "mine\n", path: Path::new(path) };
+    let path = |path| Taken { name: "mine\n", path: Path::new(path), new: true };
     let everything = wishes(FileSystem::USUAL, true, &[]);
     let with = |taken: &[Taken<'_>]| discover(&everything, taken, &[], &m.roots).unwrap();
     assert_eq!(
@@ -409,7 +428,7 @@ mod any {
             prop_assert_eq!(&again.found, &first.found);
             // With all of them named, none is left to find.
             let taken: Vec<_> = first.found.iter().filter(|f| f.kind == Kind::Directory)
-                .map(|f| Taken { name: "t", path: &f.path }).collect();
+                .map(|f| Taken { name: "t", path: &f.path, new: true }).collect();
             let rest = discover(&everything, &taken, &[], &m.roots).unwrap();
             prop_assert!(rest.found.iter().all(|f| f.kind == Kind::BlockDevice), "{:?}", rest.found);
             for found in look(&m, &usual()).found {
