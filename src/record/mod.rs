@@ -3,6 +3,7 @@
 
 mod book;
 mod context;
+mod entry;
 mod facts;
 mod stall;
 mod view;
