@@ -156,7 +156,7 @@ fn a_state_directory_that_cannot_be_is_said_once_and_the_daemon_runs() {
         m.sum("diskcanary_state_save_errors_total", &[]) >= 1.0
     });
     let log = daemon.stderr();
-    assert!(log.contains("the state of before is lost") && log.contains("ENOTDIR"), "{log}");
+    assert!(log.contains("the state of before cannot be had") && log.contains("ENOTDIR"), "{log}");
     assert_eq!(log.matches("the state is not kept").count(), 1, "{log}");
 }
 
