@@ -239,6 +239,9 @@ impl Control {
             Command::Pause { length, .. } => target.pause(*length, desk),
             Command::Resume { .. } => target.resume(desk),
         });
+        if let Command::Resume { target } = command {
+            self.keeper.resumed(target);
+        }
         self.keeper.look(&mut self.targets, &mut self.purse, clock::now(), clock::wall());
         Ok(())
     }
@@ -329,6 +332,7 @@ impl Control {
                 self.purse.tell(key, target.id, &mut self.book, now);
             }
         }
+        self.take_up_late();
         self.keeper.look(&mut self.targets, &mut self.purse, now, clock::wall());
         self.sampling.exchange(&mut self.book);
     }

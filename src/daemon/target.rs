@@ -185,6 +185,7 @@ impl Target {
     /// The job that a task asks for now; `None` when there is nothing to do any more.
     pub(super) fn job(&mut self, work: Work, planned: Tick, now: Tick) -> Option<Job> {
         Some(match work {
+            Work::Prepare | Work::Open if self.pause_ends.is_some() => Job::Close,
             Work::Prepare => Job::Prepare { was: self.mounted() },
             Work::Layout => {
                 self.slice_began = now;

@@ -1,5 +1,6 @@
 //! What a client may ask the daemon to do: the paths below `/api/v1`, their parameters, and who may not.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use hyper::HeaderMap;
@@ -107,6 +108,11 @@ pub(super) fn request(command: &Command) -> String {
 /// where a POST comes from, also from a form, and also where a name was made to lead here.
 pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site")
+}
+
+/// Whether it comes from this machine. Whoever may scrape from elsewhere may not silence a disk: nobody says who they are.
+pub(super) fn from_here(peer: IpAddr) -> bool {
+    peer.to_canonical().is_loopback()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -54,13 +55,13 @@ pub async fn serve(
     while let Some(accepted) = poll_fn(|cx| next(&listeners, shutdown.as_mut(), cx)).await {
         while connections.try_join_next().is_some() {}
         match accepted {
-            Ok(stream) => {
+            Ok((stream, peer)) => {
                 troubles.accepts(None);
                 let permit = Arc::clone(&room).try_acquire_owned();
                 troubles.room(room.available_permits(), limits.connections);
                 if let Ok(permit) = permit {
                     let _ = stream.set_nodelay(true);
-                    let served = connection(stream, limits, Arc::clone(&site), graceful.watcher());
+                    let served = connection(stream, peer.ip(), limits, Arc::clone(&site), graceful.watcher());
                     connections.spawn(async move {
                         served.await;
                         drop(permit);
@@ -89,25 +90,25 @@ fn next(
     listeners: &[TcpListener],
     shutdown: Pin<&mut impl Future<Output = ()>>,
     cx: &mut Context<'_>,
-) -> Poll<Option<io::Result<TcpStream>>> {
+) -> Poll<Option<io::Result<(TcpStream, SocketAddr)>>> {
     if shutdown.poll(cx).is_ready() {
         return Poll::Ready(None);
     }
     for listener in listeners {
         if let Poll::Ready(accepted) = listener.poll_accept(cx) {
-            return Poll::Ready(Some(accepted.map(|(stream, _)| stream)));
+            return Poll::Ready(Some(accepted));
         }
     }
     Poll::Pending
 }
 
-async fn connection<S>(stream: S, limits: Limits, site: Arc<Site>, watcher: Watcher)
+async fn connection<S>(stream: S, peer: IpAddr, limits: Limits, site: Arc<Site>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let answer = service_fn(move |request: Request<Incoming>| {
         let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(site.answer(&request).await) }
+        async move { Ok::<_, Infallible>(site.answer(&request, peer).await) }
     });
     let io = TokioIo::new(TakenWithin::new(limits.taken_within, stream));
     let served = http1::Builder::new()

@@ -1,6 +1,7 @@
 //! What stands at which path.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::command::{Verb, from_a_page};
+use super::command::{Verb, from_a_page, from_here};
 use super::{Command, Config, NoTarget, TelemetryPath};
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -96,7 +97,8 @@ impl Site {
         }
     }
 
-    pub(super) async fn answer<B>(&self, request: &Request<B>) -> Answer {
+    /// `peer` is who asks, as the kernel says.
+    pub(super) async fn answer<B>(&self, request: &Request<B>, peer: IpAddr) -> Answer {
         let (method, path) = (request.method(), request.uri().path());
         let Some((_, route)) = self.routes().into_iter().find(|(at, _)| *at == path) else {
             return plain(StatusCode::NOT_FOUND, self.directions());
@@ -120,6 +122,10 @@ impl Site {
             },
             Route::Command(_) if from_a_page(request.headers()) => {
                 refusal(StatusCode::FORBIDDEN, "commands are not taken from a page in a browser")
+            }
+            Route::Command(_) if !from_here(peer) => {
+                let why = "commands are taken over the loopback of the daemon's own machine only; run `diskcanary` there";
+                refusal(StatusCode::FORBIDDEN, why)
             }
             Route::Command(verb) => self.command(verb, request.uri().query().unwrap_or_default()).await,
         }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
+use http_body_util::BodyExt;
 use seccompiler::{SeccompAction, SeccompCondition, SeccompFilter, SeccompRule};
 use tokio::sync::oneshot;
 
+use super::site::Site;
 use super::{Command, Config, Content, Limits, NoTarget, Pending, Unavailable, Url, ask, bind, serve};
 use crate::clock;
 
@@ -235,6 +237,31 @@ fn no_page_in_a_browser_can_command() {
         assert!(reply.status == 403 && reply.body.contains("browser"), "{headers}: {reply:?}");
     }
     server.stop();
+}
+
+#[test]
+fn nobody_elsewhere_can_command_and_everybody_can_look() {
+    let site = Site::new(&Config::default(), Arc::new(Shown::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let asked = |method: &str, path: &str, peer: &str| {
+        let request = hyper::Request::builder().method(method).uri(path).body(()).unwrap();
+        runtime.block_on(site.answer(&request, peer.parse().unwrap()))
+    };
+    for peer in ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"] {
+        for command in ["pause", "resume"] {
+            let answer = asked("POST", &format!("/api/v1/{command}?target=b"), peer);
+            assert_eq!(answer.status(), 200, "{command} from {peer}");
+        }
+    }
+    for peer in ["192.0.2.7", "10.0.0.1", "::ffff:192.0.2.7", "2001:db8::1", "fe80::1"] {
+        for command in ["pause", "resume"] {
+            let answer = asked("POST", &format!("/api/v1/{command}?target=b"), peer);
+            assert_eq!(answer.status(), 403, "{command} from {peer}");
+            let body = runtime.block_on(answer.into_body().collect()).unwrap().to_bytes();
+            assert!(String::from_utf8_lossy(&body).contains("loopback"), "{body:?}");
+        }
+        assert_eq!(asked("GET", "/metrics", peer).status(), 200, "{peer}");
+    }
 }
 
 #[test]

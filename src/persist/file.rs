@@ -10,7 +10,7 @@ use crate::sys::{self, Dir, Direct, Errno, File};
 
 const NAME: &str = "state.json";
 const NEW: &str = "state.json.new";
-/// What could not be understood, kept for whoever wants to look.
+/// What could not be understood or read, kept for whoever wants to look.
 const SET_ASIDE: &str = "state.json.damaged";
 const LOCK: &str = "state.lock";
 const VERSION: u32 = 1;
@@ -46,47 +46,62 @@ impl fmt::Display for Fault {
 pub(super) struct Place {
     path: PathBuf,
     open: Option<(Dir, File)>,
+    /// What is there is known: whatever is written takes nothing away.
+    read: bool,
 }
 
 impl Place {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, open: None }
+        Self { path, open: None, read: false }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The state that was saved last; `None` where there is none. One that makes no sense is set aside.
+    /// Whether it is known what was saved last, or that nothing was. Until then [`Place::save`] would write over it.
+    pub(super) fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// The state that was saved last; `None` where there is none. One that makes no sense or cannot be read is set aside.
     pub(super) fn load(&mut self) -> Result<Option<State>, Fault> {
-        let Some((dir, bytes)) = self.find()? else { return Ok(None) };
-        match parse(&bytes) {
-            Ok(state) => Ok(Some(state)),
-            Err(why) => {
-                let aside = match dir.rename(NAME, SET_ASIDE) {
-                    Ok(()) => format!("it is set aside as {SET_ASIDE}"),
-                    Err(e) => format!("it cannot be set aside: {e}"),
-                };
-                Err(Fault(format!("{} makes no sense: {why}; {aside}", self.path.join(NAME).display())))
+        let Some(dir) = self.find()? else {
+            self.read = true;
+            return Ok(None);
+        };
+        let at = self.path.join(NAME);
+        let why = match read(&dir).map(|bytes| parse(&bytes)) {
+            Ok(Ok(state)) => {
+                self.read = true;
+                return Ok(Some(state));
             }
-        }
+            Err(Errno::ENOENT) => {
+                self.read = true;
+                return Ok(None);
+            }
+            Ok(Err(why)) => format!("{} makes no sense: {why}", at.display()),
+            Err(e) => format!("cannot read {}: {e}", at.display()),
+        };
+        Err(Fault(match dir.rename(NAME, SET_ASIDE) {
+            Ok(()) => {
+                self.read = true;
+                format!("{why}; it is set aside as {SET_ASIDE}")
+            }
+            Err(e) => format!("{why}; it cannot be set aside: {e}"),
+        }))
     }
 
     /// The same for somebody who only looks: nothing is changed, and what is not understood is not there.
     pub(super) fn peek(&self) -> Option<State> {
-        let (_, bytes) = self.find().ok()??;
-        parse(&bytes).ok()
+        let dir = self.find().ok()??;
+        parse(&read(&dir).ok()?).ok()
     }
 
-    fn find(&self) -> Result<Option<(Dir, Vec<u8>)>, Fault> {
-        let dir = match sys::resolve_links(&self.path).and_then(|path| Dir::open(&path)) {
-            Err(Errno::ENOENT) => return Ok(None),
-            other => other.map_err(|e| self.fault("open", "", e))?,
-        };
-        match read(&dir) {
+    fn find(&self) -> Result<Option<Dir>, Fault> {
+        match sys::resolve_links(&self.path).and_then(|path| Dir::open(&path)) {
             Err(Errno::ENOENT) => Ok(None),
-            Ok(bytes) => Ok(Some((dir, bytes))),
-            Err(e) => Err(self.fault("read", NAME, e)),
+            other => other.map(Some).map_err(|e| self.fault("open", "", e)),
         }
     }
 

@@ -1,7 +1,6 @@
 //! The thread that reads the state once and then writes the newest, and the slot in which it finds it.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -44,6 +43,12 @@ struct Slot {
     hurry: bool,
     /// Whether nobody will ever write.
     nowhere: bool,
+    /// Whether the first look for the state of before is not over.
+    loading: bool,
+    /// The state of before, until it is taken.
+    before: Option<State>,
+    /// Whether what waits to be written was handed over without knowing the state of before: it is not written.
+    ignorant: bool,
 }
 
 impl Shared {
@@ -52,34 +57,42 @@ impl Shared {
     }
 }
 
-/// Reads what was kept in `dir`, for at most three seconds, and starts the thread that keeps what comes from now on. Whatever
-/// goes wrong is logged and begins anew with an empty state. `failed` is called for each write that failed.
+/// Reads what was kept in `dir`, for at most three seconds, and starts the thread that keeps what comes from now on. What is read
+/// later can be had from [`Handle::late`], and nothing is written before. Whatever goes wrong is logged and begins with an empty state.
+/// `failed` is called for each write that failed.
 pub fn open(dir: PathBuf, failed: impl Fn() + Send + 'static) -> (State, Handle) {
+    open_within(LOAD_WITHIN, Place::new(dir), Place::load, failed)
+}
+
+/// `load` reads the state of before.
+pub(super) fn open_within(
+    patience: Duration,
+    place: Place,
+    load: impl Fn(&mut Place) -> Loaded + Send + 'static,
+    failed: impl Fn() + Send + 'static,
+) -> (State, Handle) {
     let shared = Arc::new(Shared::default());
-    let (tell, told) = channel();
+    shared.slot().loading = true;
     let theirs = Arc::clone(&shared);
-    let shown = dir.display().to_string();
-    let keep = move || keep(Place::new(dir), &theirs, &tell, &failed);
+    let shown = place.path().display().to_string();
+    let keep = move || keep(place, &load, &theirs, &failed);
     if let Err(error) = thread::Builder::new().name("state".into()).stack_size(STACK).spawn(keep) {
         tracing::warn!(%error, "no thread for the state: pauses and budgets will not outlive this process");
         return (State::default(), Handle::nowhere());
     }
-    let state = match told.recv_timeout(LOAD_WITHIN) {
-        Ok(Ok(state)) => state.unwrap_or_default(),
-        Ok(Err(fault)) => {
-            tracing::warn!(%fault, "the state of before is lost; beginning anew");
-            State::default()
-        }
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            let seconds = LOAD_WITHIN.as_secs();
-            tracing::warn!(
-                dir = shown,
-                seconds,
-                "the state directory did not answer in time; beginning anew"
-            );
-            State::default()
-        }
-    };
+    let waited = shared.changed.wait_timeout_while(shared.slot(), patience, |slot| slot.loading);
+    let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    if slot.loading {
+        let seconds = patience.as_secs();
+        tracing::warn!(
+            dir = shown,
+            seconds,
+            "the state directory did not answer in time; beginning without it until it does"
+        );
+    }
+    let state = slot.before.take().unwrap_or_default();
+    slot.ignorant = false;
+    drop(slot);
     (state, Handle { shared })
 }
 
@@ -96,8 +109,15 @@ impl Handle {
         let mut slot = self.shared.slot();
         let since = slot.pending.take().map_or(now, |(_, since)| since);
         slot.pending = Some((state, since));
+        // Whoever has taken the state of before knows it.
+        slot.ignorant &= slot.before.is_some();
         drop(slot);
         self.shared.changed.notify_all();
+    }
+
+    /// The state of before, when it was found after [`open`] gave up waiting; told once. What is saved from then on is to hold it.
+    pub fn late(&self) -> Option<State> {
+        self.shared.slot().before.take()
     }
 
     /// How long the oldest change that is not on the disk has been waiting; zero when all is.
@@ -123,26 +143,36 @@ impl Handle {
     }
 }
 
-type Loaded = Result<Option<State>, Fault>;
+pub(super) type Loaded = Result<Option<State>, Fault>;
+type Load = dyn Fn(&mut Place) -> Loaded;
 
-fn keep(mut place: Place, shared: &Shared, tell: &Sender<Loaded>, failed: &dyn Fn()) {
-    let loaded = place.load();
-    let mut written = loaded.as_ref().ok().cloned().flatten().unwrap_or_default();
-    // Who gave up waiting has begun anew.
-    let _ = tell.send(loaded);
+fn keep(mut place: Place, load: &Load, shared: &Shared, failed: &dyn Fn()) {
+    let mut written = match load(&mut place) {
+        Ok(before) => before.unwrap_or_default(),
+        Err(fault) if place.is_read() => {
+            tracing::warn!(%fault, "the state of before is lost; beginning anew");
+            State::default()
+        }
+        Err(fault) => {
+            tracing::warn!(%fault, "the state of before cannot be had; it is tried again, and not written over");
+            State::default()
+        }
+    };
+    tell(shared, Some(written.clone()).filter(|state| *state != State::default()));
     let (mut last, mut failures) = (None, 0);
     loop {
         let (state, since) = next(shared, &written, last, failures);
-        let saved = place.save(&state);
+        let saved = save(&mut place, load, shared, &state);
         last = Some(clock::now());
         match saved {
-            Ok(()) => {
+            Ok(Saved::Written) => {
                 if failures > 0 {
                     tracing::info!(dir = %place.path().display(), "the state is kept again");
                 }
                 (written, failures) = (state, 0);
                 done(shared, None);
             }
+            Ok(Saved::Found) => done(shared, Some((state, since))),
             Err(fault) => {
                 failed();
                 if failures == 0 {
@@ -153,6 +183,32 @@ fn keep(mut place: Place, shared: &Shared, tell: &Sender<Loaded>, failed: &dyn F
             }
         }
     }
+}
+
+enum Saved {
+    Written,
+    /// Nothing was written, since the state of before was found.
+    Found,
+}
+
+fn save(place: &mut Place, load: &Load, shared: &Shared, state: &State) -> Result<Saved, Fault> {
+    if !place.is_read()
+        && let Some(before) = load(place)?
+    {
+        tell(shared, Some(before));
+        return Ok(Saved::Found);
+    }
+    place.save(state).map(|()| Saved::Written)
+}
+
+/// The look for the state of before is over: what waits does not know of what was found.
+fn tell(shared: &Shared, before: Option<State>) {
+    let mut slot = shared.slot();
+    slot.loading = false;
+    slot.ignorant = before.is_some();
+    slot.before = before;
+    drop(slot);
+    shared.changed.notify_all();
 }
 
 /// Waits for a state, and then until it is time to write it.
@@ -168,6 +224,7 @@ fn next(shared: &Shared, written: &State, last: Option<Tick>, failures: u32) -> 
             last.map_or(now, |last| last + rest)
         };
         let wait = match &slot.pending {
+            Some(_) if slot.ignorant => Duration::MAX,
             Some(_) if slot.hurry => Duration::ZERO,
             Some((state, _)) => due(state).since(now),
             None => Duration::MAX,

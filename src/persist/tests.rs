@@ -99,11 +99,74 @@ fn what_is_no_plain_file_is_not_read_for_ever() {
     let path = folder.path().join("state.json");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
     let fault = Place::new(folder.path().to_owned()).load().unwrap_err().to_string();
-    assert!(fault.contains("cannot read") && fault.contains("EINVAL"), "{fault}");
-    fs::remove_file(&path).unwrap();
+    assert!(
+        fault.contains("cannot read") && fault.contains("EINVAL") && fault.contains("set aside"),
+        "{fault}"
+    );
+    assert!(!path.exists() && folder.path().join("state.json.damaged").exists());
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
     let fault = Place::new(folder.path().to_owned()).load().unwrap_err().to_string();
     assert!(fault.contains("EFBIG"), "{fault}");
+}
+
+#[test]
+fn a_state_that_is_read_late_is_not_written_over() {
+    let folder = folder();
+    let place = || Place::new(folder.path().to_owned());
+    place().save(&paused("before")).unwrap();
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let slow = move |place: &mut Place| {
+        let _ = wait.lock().unwrap().recv_timeout(PATIENCE);
+        place.load()
+    };
+    let (before, handle) =
+        super::store::open_within(Duration::from_millis(50), place(), slow, || panic!("a write failed"));
+    assert_eq!((before, handle.late()), (State::default(), None));
+    handle.save(State::default(), clock::now());
+    assert!(!handle.flush(Duration::from_millis(100)));
+    drop(go_on);
+    let begun = clock::now();
+    let late = loop {
+        match handle.late() {
+            Some(late) => break late,
+            None => assert!(clock::now().since(begun) < PATIENCE, "it never came"),
+        }
+        // Whoever knows nothing of it yet may save as often as it likes.
+        assert!(!handle.flush(Duration::from_millis(20)));
+        assert_eq!(place().load(), Ok(Some(paused("before"))));
+    };
+    assert_eq!((late, handle.late()), (paused("before"), None));
+    assert!(!handle.flush(Duration::from_millis(100)), "it was taken, and nothing saved since");
+    assert_eq!(place().load(), Ok(Some(paused("before"))));
+    handle.save(paused("both"), clock::now());
+    assert!(handle.flush(PATIENCE));
+    assert_eq!(place().load(), Ok(Some(paused("both"))));
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_tried_again_before_anything_is_written() {
+    let folder = folder();
+    let place = || Place::new(folder.path().to_owned());
+    place().save(&paused("before")).unwrap();
+    let sick = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let (is_sick, failures) = (Arc::clone(&sick), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&failures);
+    let load = move |place: &mut Place| match is_sick.load(SeqCst) {
+        true => Place::new("/proc/self/status/state".into()).load(),
+        false => place.load(),
+    };
+    let (before, handle) = super::store::open_within(PATIENCE, place(), load, move || {
+        count.fetch_add(1, SeqCst);
+    });
+    assert_eq!(before, State::default());
+    handle.save(State::default(), clock::now());
+    assert!(!handle.flush(PATIENCE) && failures.load(SeqCst) > 0);
+    assert_eq!(place().load(), Ok(Some(paused("before"))));
+    sick.store(false, SeqCst);
+    assert!(!handle.flush(PATIENCE), "it is found, not written over");
+    assert_eq!(place().load(), Ok(Some(paused("before"))));
+    assert_eq!(handle.late(), Some(paused("before")));
 }
 
 #[test]

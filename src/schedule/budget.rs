@@ -321,17 +321,19 @@ impl Budgets {
     }
 
     /// Takes up what an earlier daemon left: what it had, and the refill of the time since, never more than a bucket holds. A clock
-    /// that went back gives nothing. Disks that are known already stay as they are, so this belongs before the first
-    /// [`Budgets::place`].
+    /// that went back gives nothing. A disk that is known already keeps the lesser.
     pub fn restore(&mut self, state: State, now: Tick, wall: Duration) {
         let idle = wall.saturating_sub(state.wall).as_secs_f64();
         for (device, buckets) in state.devices {
-            if self.accounts.contains_key(&device) || !buckets.iter().all(Bucket::is_sound) {
+            if !buckets.iter().all(Bucket::is_sound) {
                 continue;
             }
             let mut account = Account { buckets, at: now };
             account.buckets.iter_mut().for_each(|bucket| bucket.pass(idle));
-            self.accounts.insert(device, account);
+            match self.accounts.get_mut(&device) {
+                Some(known) => known.owe(&account, now),
+                None => drop(self.accounts.insert(device, account)),
+            }
         }
     }
 }
@@ -364,6 +366,14 @@ impl Account {
 
     fn is_full(&self) -> bool {
         self.buckets.iter().all(|bucket| bucket.balance >= bucket.capacity)
+    }
+
+    /// Holds no more than `other`.
+    fn owe(&mut self, other: &Self, now: Tick) {
+        self.pass(now);
+        for (bucket, other) in self.buckets.iter_mut().zip(&other.buckets) {
+            bucket.balance = bucket.balance.min(other.balance);
+        }
     }
 
     fn level(&self, kind: Kind) -> Level {

@@ -98,7 +98,7 @@ pub enum Job {
     },
     /// Reader: open the block device that the path is.
     OpenDevice,
-    /// Reader: let go of what is open; the probe is off.
+    /// Either: let go of what is open.
     Close,
     /// Reader: one run of reads.
     Read {

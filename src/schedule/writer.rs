@@ -82,9 +82,13 @@ impl Worker for Writer {
             },
             Job::Layout(role) => self.lay(role).unwrap_or_else(Report::Failed),
             Job::Commit { planned } => self.commit(planned),
-            Job::OpenFile { .. } | Job::OpenDevice | Job::Close | Job::Read { .. } => {
-                Report::Failed(not_here())
+            Job::Close => {
+                self.context.inflight.begin(Op::Open, clock::now());
+                self.let_go();
+                self.context.inflight.end(Op::Open);
+                Report::Closed
             }
+            Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. } => Report::Failed(not_here()),
         }
     }
 
@@ -114,16 +118,21 @@ impl Writer {
         self.context.inflight.begin(Op::Open, clock::now());
         let prepared = self.look(was);
         if prepared.is_err() {
-            (self.commits, self.layout, self.home) = (None, None, None);
+            self.let_go();
         }
         self.context.inflight.end(Op::Open);
         prepared
     }
 
+    /// Closes everything. Which file system it was is still known.
+    fn let_go(&mut self) {
+        (self.commits, self.layout, self.home) = (None, None, None);
+    }
+
     fn look(&mut self, was: Option<&Mounted>) -> Result<Prepared, Trouble> {
         let (target, place) = self.find(was)?;
         let Some(place) = place else {
-            (self.commits, self.layout, self.home) = (None, None, None);
+            self.let_go();
             return Ok(Prepared { target, home: None, made: false, note: None, commits: None, reads: None });
         };
         let (home, made) = match self.home.take().filter(|home| is_at(home, &place.dir)) {

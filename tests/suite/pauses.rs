@@ -1,7 +1,10 @@
 //! Pauses: nothing at all is done with a paused target, everything else goes on, and each ends by itself, also after a restart.
 
-use crate::lab::{Daemon, FuseDisk, Need, Op, Running, Scratch, get, lacks, request};
-use crate::targets::{BOTH, await_runs, await_that, config, runs, skipped};
+use crate::lab::{
+    Daemon, FileSystem, FuseDisk, Loop, Mounted, Need, Op, Running, Scratch, eventually, get, lacks, request,
+    run, try_run,
+};
+use crate::targets::{BOTH, ROOM, await_runs, await_state, await_that, config, runs, skipped};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -222,4 +225,34 @@ fn a_layout_stops_for_a_pause_and_is_taken_up_again() {
     assert_eq!(said(&diskcanary(&daemon, &["resume", "a"])).0, Some(0));
     await_runs(&daemon, "a", "read", 2.0);
     assert_eq!(progress(&daemon.scrape()), 1.0);
+}
+
+#[test]
+fn a_paused_disk_can_be_unmounted_and_goes_on_when_it_is_back() {
+    if lacks(&[Need::Root, Need::Tool("mkfs.ext4")]) {
+        return;
+    }
+    let disk = Mounted::on(FileSystem::Ext4, Loop::new(ROOM), &[], "");
+    let daemon = Daemon::new().config(&config(&[("a", disk.path(), BOTH)])).start();
+    let both_run = || ["commit", "read"].iter().for_each(|probe| await_runs(&daemon, "a", probe, 2.0));
+    let unmount = || {
+        assert_eq!(said(&diskcanary(&daemon, &["pause", "a"])).0, Some(0));
+        eventually("nothing is open there", || try_run("umount", &[disk.path()]).is_ok());
+    };
+    let mount = || drop(run("mount", &[disk.disk().device(), disk.path()]));
+    let resume = || assert_eq!(said(&diskcanary(&daemon, &["resume", "a"])).0, Some(0));
+    both_run();
+    assert!(try_run("umount", &[disk.path()]).is_err(), "without a pause it is in use");
+    unmount();
+    mount();
+    resume();
+    both_run();
+    let errors = daemon.scrape().sum("diskcanary_probe_errors_total", &[("target", "a")]);
+    assert_eq!(errors, 0.0, "nothing ran before all was open again: {}", daemon.stderr());
+
+    unmount();
+    resume();
+    await_state(&daemon, "a", "gone");
+    mount();
+    both_run();
 }

@@ -1,7 +1,7 @@
 //! The state directory on every kind of bad day: it is said and counted, and nothing else happens.
 
 use crate::lab::{
-    Daemon, FileSystem, FuseDisk, Loop, Mounted, Need, Scratch, eventually, full, lacks, request,
+    Daemon, FileSystem, FuseDisk, Loop, Mounted, Need, Op, Scratch, eventually, full, lacks, request,
 };
 use crate::targets::{BOTH, COMMITS, await_runs, await_that, config};
 use diskcanary::clock;
@@ -139,6 +139,43 @@ fn scrapes_go_on_while_config_log_and_state_are_frozen() {
 }
 
 #[test]
+fn a_state_that_comes_late_holds_all_the_same() {
+    if lacks(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    let (disk, slow) = (FuseDisk::new(), FuseDisk::new());
+    let start = || {
+        let targets = config(&[("a", disk.path(), COMMITS)]);
+        let daemon = Daemon::new().config(&targets).with(|c| {
+            c.env("STATE_DIRECTORY", slow.path());
+        });
+        daemon.start()
+    };
+    let daemon = start();
+    await_runs(&daemon, "a", "commit", 2.0);
+    let path = "/api/v1/pause?target=a&for=2h";
+    assert_eq!(request("POST", daemon.address(), path, &[], b"").unwrap().status, 200);
+    assert_eq!(daemon.stop().0.code(), Some(0));
+    let kept = || fs::read_to_string(slow.backing().join("state.json")).unwrap();
+    let before = kept();
+    assert!(before.contains("\"pauses\":{\"a\":"), "{before}");
+
+    slow.delay(Op::Open, Duration::from_secs(6));
+    let daemon = start();
+    await_runs(&daemon, "a", "commit", 1.0);
+    assert_eq!(kept(), before, "it is not written over by who does not know it");
+    await_that(&daemon, "it is paused as before", |m| {
+        m.value("diskcanary_target_paused", &[("target", "a")]) == Some(1.0)
+    });
+    assert!(daemon.stderr().contains("did not answer in time"), "{}", daemon.stderr());
+    slow.heal(Op::Open);
+    await_that(&daemon, "the state is on the disk", |m| {
+        m.value("diskcanary_state_unsaved_seconds", &[]) == Some(0.0)
+    });
+    assert!(kept().contains("\"pauses\":{\"a\":"), "{}", kept());
+}
+
+#[test]
 fn a_state_directory_that_cannot_be_is_said_once_and_the_daemon_runs() {
     if lacks(&[Need::Root, Need::Fuse]) {
         return;
@@ -156,7 +193,7 @@ fn a_state_directory_that_cannot_be_is_said_once_and_the_daemon_runs() {
         m.sum("diskcanary_state_save_errors_total", &[]) >= 1.0
     });
     let log = daemon.stderr();
-    assert!(log.contains("the state of before is lost") && log.contains("ENOTDIR"), "{log}");
+    assert!(log.contains("the state of before cannot be had") && log.contains("ENOTDIR"), "{log}");
     assert_eq!(log.matches("the state is not kept").count(), 1, "{log}");
 }
 

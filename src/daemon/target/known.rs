@@ -10,8 +10,14 @@ use crate::schedule::Mounted;
 use crate::schedule::writer::{FileState, Prepared};
 
 impl Target {
-    /// What was kept of it. The books learn which disk it was, so that another is counted.
+    /// What was kept of it. The books learn which disk it was, so that another is counted. A target that was found already is
+    /// looked at anew, to be compared.
     pub(in crate::daemon) fn remember(&mut self, known: Known, desk: &mut Desk<'_>) {
+        if self.found.is_some() {
+            self.known = known;
+            self.look_again(desk.now, desk);
+            return;
+        }
         if !known.identity.is_empty() {
             desk.book.set_facts(self.id, Facts { identity: known.identity.clone(), ..Facts::default() });
         }

@@ -1,5 +1,5 @@
 //! What a target's probes do in their slots: run, or let them pass for a reason. A pause lies over that: while it lasts, nothing
-//! of the target is done, and when it ends all is as it would be without it.
+//! of the target is done and nothing of it is open, and when it ends the target is found anew.
 
 use std::time::Duration;
 
@@ -59,10 +59,16 @@ impl Target {
         self.set_pause(Some(desk.now + length), desk);
     }
 
-    /// Ends a pause, if there is one: the target is looked at anew and goes on.
+    /// Ends a pause, if there is one: the target is looked at anew and goes on. Until that is done nothing is open, so no probe can run.
     pub(in crate::daemon) fn resume(&mut self, desk: &mut Desk<'_>) {
         if self.pause_ends.is_some() {
             tracing::info!(name = self.name, "target goes on after its pause");
+            self.reads_closed();
+            self.courses = [Course::Idle; 2];
+            desk.planner.set(self.task(Work::Layout), When::Never, desk.now);
+            if self.intervals[Probe::Read as usize].is_some() {
+                desk.planner.set(self.task(Work::Open), When::Never, desk.now);
+            }
             self.set_pause(None, desk);
             self.look_again(desk.now, desk);
         }
@@ -90,8 +96,12 @@ impl Target {
     fn set_pause(&mut self, ends: Option<Tick>, desk: &mut Desk<'_>) {
         (self.pause_ends, self.to_keep) = (ends, true);
         desk.book.set_paused(self.id, ends);
-        for work in [Work::Prepare, Work::Layout, Work::Open] {
-            desk.planner.hold(self.task(work), ends.map(|_| PAUSED));
+        desk.planner.hold(self.task(Work::Layout), ends.map(|_| PAUSED));
+        if ends.is_some() {
+            // While it lasts, these close what is open: a file system can be unmounted, a device given away.
+            for work in [Work::Prepare, Work::Open] {
+                desk.planner.set(self.task(work), When::At(desk.now), desk.now);
+            }
         }
         for probe in Probe::ALL {
             self.settle(*probe, desk);

@@ -122,6 +122,11 @@ fn a_restart_gives_the_idle_time_and_nothing_more() {
     assert!(near(after(DAY / 46.0, wall).balance, 0.0));
     assert!(near(after(30.0 * DAY, wall).balance, MIB), "never more than it holds");
     assert!(near(after(0.0, wall - Duration::from_secs(86_400)).balance, -MIB), "a clock that went back");
+    let mut late = Budgets::new();
+    late.place(1, &disk("a"), limits(48.0 * MIB), at(0.0));
+    late.restore(before(), at(5.0), wall);
+    let level = late.levels(1, at(5.0)).unwrap()[Kind::Write as usize];
+    assert!(near(level.balance, -MIB), "a debt that is found late is owed");
     let full = Budgets::new().state(at(0.0), wall);
     assert!(full.devices.is_empty());
 }

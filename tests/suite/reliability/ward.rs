@@ -49,6 +49,8 @@ impl Ward {
         let daemon = self.start(&healthy, &beds);
         await_all_measured(&daemon, &beds);
 
+        // What looks at the machine once a second has opened its files.
+        std::thread::sleep(Duration::from_secs(2));
         let watch = Watch::start(daemon.address());
         let (size, open) = (footprint(&daemon), open_files(&daemon));
         let before = Chart::of(daemon.scrape());
