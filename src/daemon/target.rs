@@ -193,8 +193,10 @@ impl Target {
             }
             Work::Commit => Job::Commit { planned },
             Work::Read => Job::Read { planned },
-            // A lane that did read keeps what it has open until it is told.
-            Work::Open if self.intervals[Probe::Read as usize].is_none() => Job::Close,
+            // A lane that did read keeps what it has open until it is told; that would hold on to a file system that is gone.
+            Work::Open if self.intervals[Probe::Read as usize].is_none() || self.whole.is_some() => {
+                Job::Close
+            }
             Work::Open => match (&self.home, self.read_head) {
                 (Some(home), head) => Job::OpenFile { home: home.clone(), head: head? },
                 (None, _) => Job::OpenDevice,
@@ -445,6 +447,7 @@ impl Target {
                 }
                 self.reads_closed();
                 self.whole = Some(trouble);
+                desk.planner.set(self.task(Work::Open), When::At(desk.now), desk.now);
                 self.try_again(Fell::Whole, desk);
             }
         }
