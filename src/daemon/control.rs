@@ -320,13 +320,15 @@ impl Control {
             self.book.learn(now);
         }
         for key in self.targets.keys().copied().collect::<Vec<_>>() {
-            let forfeited =
-                if judge { self.with(key, Target::watch).unwrap_or_default() } else { Vec::new() };
-            for direction in forfeited {
+            let forfeited = self.with(key, |target, desk| {
+                let forfeited = if judge { target.watch(desk) } else { Vec::new() };
+                target.show(desk);
+                forfeited
+            });
+            for direction in forfeited.unwrap_or_default() {
                 let task = self.targets.get(&key).and_then(|t| self.seats.out(t.lanes[direction as usize]));
                 task.into_iter().for_each(|task| self.planner.forfeit(task));
             }
-            self.with(key, Target::show);
             // Whoever shares a disk sees what others have left of it.
             if let Some(target) = self.targets.get(&key) {
                 self.purse.tell(key, target.id, &mut self.book, now);

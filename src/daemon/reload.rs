@@ -160,7 +160,7 @@ impl Control {
         });
         let books = super::control::books(config, &inflight);
         let id = self.book.add_target(books.clone());
-        let target = Target::new(id, config.clone(), books, lanes, tasks);
+        let target = Target::new(id, config.clone(), spec, books, lanes, tasks, seed);
         self.purse.add(key, config);
         target.begin(&mut self.planner, now);
         self.targets.insert(key, target);

@@ -26,12 +26,10 @@ use crate::record::{self, TargetId};
 use crate::schedule::reader::OpenedReads;
 use crate::schedule::writer::{FileState, Prepared};
 use crate::schedule::{Direction, Job, LaneId, Planner, Report, Spec, TaskId, When};
-use crate::sys;
 use crate::target;
 use lines::Lines;
 use pause::Course;
 pub(super) use pause::PAUSED;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a commit file that are laid out as fast as the disk takes them.
 const UNHINDERED: u64 = 64 << 20;
@@ -99,13 +97,13 @@ impl Target {
     pub(super) fn new(
         id: TargetId,
         config: TargetPlan,
+        spec: Arc<Spec>,
         plan: record::Plan,
         lanes: Pair,
         tasks: Tasks,
+        seed: u64,
     ) -> Self {
         let interval = |probe| plan.probes.iter().find(|p| p.probe == probe).map(|p| p.interval);
-        let spec = Arc::new(super::control::spec(&config));
-        let seed = xxh3_64_with_seed(plan.name.as_bytes(), sys::hostname_hash());
         Self {
             name: plan.name.clone(),
             id,

@@ -112,6 +112,11 @@ impl Book {
 
     /// What is left of the budgets of the target's disks.
     pub fn set_budget(&mut self, id: TargetId, levels: [Level; Kind::ALL.len()]) {
+        let known = self.entries.iter().find(|entry| entry.id == id);
+        // Told each second: what has not changed must not have the target's view made anew for the next scrape.
+        if known.is_some_and(|entry| entry.view.budget == Some(levels)) {
+            return;
+        }
         let Some(entry) = self.touch(id) else { return };
         entry.view.budget = Some(levels);
     }
