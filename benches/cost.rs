@@ -25,18 +25,20 @@
 mod lab;
 #[path = "support/machine.rs"]
 mod machine;
+#[path = "support/output.rs"]
+mod output;
 #[path = "support/cost.rs"]
 mod raw;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 
 use lab::{Daemon, FileSystem, Loop, Metrics, Mounted, Running};
+use output::Raw;
 use raw::{Cost, Line, Run, Scrapes, Threads, Variant};
 
 const MIB: u64 = 1 << 20;
@@ -74,7 +76,7 @@ fn main() {
     if lab::lacks(&[lab::Need::Root, lab::Need::Tool("losetup"), lab::Need::Tool("mkfs.ext4")]) {
         return;
     }
-    let mut raw = Raw { file: fs::File::create(&arguments.output).unwrap(), lines: Vec::new() };
+    let mut raw = Raw::create(&arguments.output);
     raw.put(Line::Run(conditions()));
     let disks: Vec<Mounted> = (0..arguments.targets)
         .map(|_| Mounted::on(FileSystem::Ext4, Loop::new(DISK), &["-N", "4096"], ""))
@@ -93,22 +95,6 @@ fn main() {
         measure(&mut raw, &disks, Variant::Hour, HOUR_IN);
     }
     println!("{}", raw::section("Cost", "", &raw.lines));
-}
-
-/// The lines as they come; also on disk at once, so that a run that is cut short is not lost.
-struct Raw {
-    file: fs::File,
-    lines: Vec<Line>,
-}
-
-impl Raw {
-    fn put(&mut self, line: Line) {
-        let mut text = serde_json::to_string(&line).unwrap();
-        println!("{text}");
-        text.push('\n');
-        self.file.write_all(text.as_bytes()).unwrap();
-        self.lines.push(line);
-    }
 }
 
 fn conditions() -> Run {
@@ -187,7 +173,7 @@ impl Look {
     }
 }
 
-fn measure(raw: &mut Raw, disks: &[Mounted], variant: Variant, span: Duration) {
+fn measure(raw: &mut Raw<Line>, disks: &[Mounted], variant: Variant, span: Duration) {
     let daemon = start(disks, variant);
     std::thread::sleep(SETTLE);
     let before = Look::at_rest(&daemon, disks);

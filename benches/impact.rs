@@ -22,11 +22,12 @@
 mod lab;
 #[path = "support/machine.rs"]
 mod machine;
+#[path = "support/output.rs"]
+mod output;
 #[path = "support/mod.rs"]
 mod support;
 
 use std::fs;
-use std::io::Write;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +37,7 @@ use clap::Parser;
 use rustix::process::Signal;
 
 use lab::{Blkio, Daemon, Direction, FileSystem, Mounted, Need, Running, Zram};
+use output::Raw;
 use support::impact as raw;
 use support::impact::{Latency, Line, Round, Run};
 
@@ -75,7 +77,7 @@ fn main() {
     if lab::lacks(&[&[Need::Root, Need::Zram, Need::Cgroup("blkio")][..], &tools].concat()) {
         return;
     }
-    let mut raw = Raw { file: fs::File::create(&arguments.output).unwrap(), lines: Vec::new() };
+    let mut raw = Raw::create(&arguments.output);
     raw.put(Line::Run(conditions(&arguments)));
     {
         let disk = Mounted::new(FileSystem::Ext4, DISK);
@@ -106,22 +108,6 @@ fn main() {
         Bench::new(&arguments, title, disk.path(), &job, "sync").rounds(&mut raw, None);
     }
     println!("{}", raw::section(&raw.lines));
-}
-
-/// The lines as they come; also on disk at once, so that a run that is cut short is not lost.
-struct Raw {
-    file: fs::File,
-    lines: Vec<Line>,
-}
-
-impl Raw {
-    fn put(&mut self, line: Line) {
-        let mut text = serde_json::to_string(&line).unwrap();
-        println!("{text}");
-        text.push('\n');
-        self.file.write_all(text.as_bytes()).unwrap();
-        self.lines.push(line);
-    }
 }
 
 fn conditions(arguments: &Arguments) -> Run {
@@ -173,7 +159,7 @@ impl<'a> Bench<'a> {
         Self { arguments, title, file, job, timed, daemon }
     }
 
-    fn rounds(&self, raw: &mut Raw, group: Option<&Blkio>) {
+    fn rounds(&self, raw: &mut Raw<Line>, group: Option<&Blkio>) {
         for round in 0..self.arguments.rounds {
             eprintln!("{}: round {} of {}", self.title, round + 1, self.arguments.rounds);
             let mut turns = [None; 3];
