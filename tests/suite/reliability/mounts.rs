@@ -2,7 +2,7 @@
 
 use super::case::Acted;
 use super::room::Room;
-use super::sign::Sign::{Error, GoesOn, NewDisks, Skipped, State};
+use super::sign::Sign::{Error, Failed, GoesOn, NewDisks, Skipped, State};
 use super::table::Scenario;
 use crate::lab::{self, Loop, Mounted};
 use crate::targets::{BOTH, COMMITS};
@@ -115,7 +115,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "emergency_read_only",
         kind: "read-only after an error of the file system",
         made: "ext4 with errors=remount-ro, an error triggered in sysfs; later unmounted and mounted again",
-        seen: &[State("read_only"), Error("commit", "write", "EROFS"), GoesOn("read")],
+        seen: &[State("read_only"), Failed("commit", "EROFS"), GoesOn("read")],
         recovers: "when it is mounted again",
         after: &[NewDisks(0)],
         make: |room| {
@@ -135,7 +135,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "ext4_shut_down",
         kind: "the file system has shut itself down",
         made: "ext4, FS_IOC_SHUTDOWN as after an error of the journal; later unmounted and mounted again",
-        seen: &[State("gone"), Error("commit", "write", "EIO"), Error("read", "read", "EIO")],
+        seen: &[State("gone"), Failed("commit", "EIO"), Failed("read", "EIO")],
         recovers: "when it is mounted again",
         after: &[NewDisks(0)],
         make: |room| on(room.ext4(), BOTH).struck(shut_down).lifted(mounted_anew).boxed(),
@@ -144,7 +144,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "xfs_shut_down",
         kind: "the file system has shut itself down",
         made: "xfs, the same",
-        seen: &[State("gone"), Error("commit", "write", "EIO"), Error("read", "read", "EIO")],
+        seen: &[State("gone"), Failed("commit", "EIO"), Failed("read", "EIO")],
         recovers: "when it is mounted again",
         after: &[NewDisks(0)],
         make: |room| on(room.xfs(), BOTH).struck(shut_down).lifted(mounted_anew).boxed(),

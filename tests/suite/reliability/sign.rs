@@ -9,6 +9,8 @@ pub(super) enum Sign {
     State(&'static str),
     /// Failures of this probe, at this stage, with this errno.
     Error(&'static str, &'static str, &'static str),
+    /// Failures of this probe with this errno, at whichever stage it was when the fault struck.
+    Failed(&'static str, &'static str),
     /// Operations of this probe that are no samples, for this reason.
     Invalid(&'static str, &'static str),
     /// An operation of this kind is out for more than a second.
@@ -35,6 +37,9 @@ impl Sign {
             Self::State(state) => at.state().as_deref() == Some(state),
             Self::Error(probe, stage, errno) => {
                 at.more("probe_errors_total", &[("probe", probe), ("stage", stage), ("errno", errno)]) >= 1.0
+            }
+            Self::Failed(probe, errno) => {
+                at.more("probe_errors_total", &[("probe", probe), ("errno", errno)]) >= 1.0
             }
             Self::Invalid(probe, reason) => {
                 at.more("samples_invalid_total", &[("probe", probe), ("reason", reason)]) >= 1.0
@@ -66,6 +71,7 @@ impl Sign {
         match self {
             Self::State(state) => format!("state `{state}`"),
             Self::Error(probe, stage, errno) => format!("errors of `{probe}` at `{stage}`: `{errno}`"),
+            Self::Failed(probe, errno) => format!("errors of `{probe}`: `{errno}`"),
             Self::Invalid(probe, reason) => {
                 format!("`diskcanary_samples_invalid_total{{probe=\"{probe}\",reason=\"{reason}\"}}`")
             }
