@@ -11,6 +11,7 @@ mod outcome;
 mod profile;
 pub mod read;
 pub mod seat;
+pub mod sweep;
 mod trouble;
 pub mod truth;
 

@@ -1,6 +1,9 @@
 //! What a commit looks like, one row for each kind of log. The figures are those of the software named in the row;
 //! where a row has a size of our own choosing, its source says so.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::outcome::labels;
 
 labels! {
@@ -27,6 +30,8 @@ labels! {
 
 labels! {
     /// What makes a commit durable.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
     Method {
         /// `fdatasync` after the write.
         Fdatasync = "fdatasync",

@@ -1,0 +1,19 @@
+//! The sweep: what a disk does at each block size, depth and mix, one cell at a time. The words of it are here: patterns, cells,
+//! presets, which cell is next, and what a cell came to.
+
+mod cell;
+mod pattern;
+mod plan;
+mod preset;
+mod result;
+mod walk;
+
+pub use cell::{Cell, Limits, WarmUp};
+pub use pattern::{Access, Load, Pattern, Stream, Way};
+pub use plan::{Demand, Ladder, Plan};
+pub use preset::{Preset, PresetRow};
+pub use result::{
+    CellResult, Environment, Latency, Operation, Point, Regime, Rounds, SCHEMA_VERSION, Shape, Skipped,
+    Stopped, StreamResult, Subject, Sweep, SweepFault, Trough,
+};
+pub use walk::{Step, Walk};
