@@ -16,9 +16,11 @@ const EACH: usize = 20;
 const SEED: u64 = 20_250_117;
 /// How long a target may take to get over its last fault: the longest wait before a look, and what a layout waits on top.
 const RECOVERY: Duration = Duration::from_secs(240);
-/// By how much memory may grow from the second quarter of the storm to the last: windows fill for an hour, 40 KiB of a target
-/// in that time.
-const MORE_KIB: u64 = 8192;
+/// By how much memory may grow from the second quarter of the storm to the last beside the samples of windows, which fill for an
+/// hour.
+const MORE_KIB: f64 = 4096.0;
+/// Bytes of a sample: its time, its value, and its place in two windows. Room for them is made an eighth ahead.
+const OF_A_SAMPLE: f64 = (4.0 + 8.0 + 2.0 * 4.0) * 1.125;
 /// What good runs may wait before they are in the books, and then some.
 const REST: Duration = Duration::from_millis(2500);
 
@@ -131,7 +133,7 @@ fn storm(daemon: &Running, disks: &[FuseDisk], length: Duration) -> Memory {
         if looked.elapsed() > Duration::from_secs(2) {
             let now = daemon.get("/metrics").text();
             assert_eq!(falls(&last, &now, |_| true), [""; 0], "after {:?}", began.elapsed());
-            memory.look(daemon, began.elapsed().as_secs_f64() / length.as_secs_f64());
+            memory.look(daemon, &now, began.elapsed().as_secs_f64() / length.as_secs_f64());
             (last, looked) = (now, Instant::now());
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -179,24 +181,28 @@ impl Drop for Fault<'_> {
     }
 }
 
-/// The most that was resident, in KiB, in each quarter of the storm.
+/// The most that was resident, in KiB, in each quarter of the storm, and how many samples the longest windows held then.
 #[derive(Debug, Default)]
-struct Memory([u64; 4]);
+struct Memory([(f64, f64); 4]);
 
 impl Memory {
     /// `share`: of the storm that has passed.
-    fn look(&mut self, daemon: &Running, share: f64) {
-        let quarter = ((share * 4.0) as usize).min(3);
+    fn look(&mut self, daemon: &Running, metrics: &str, share: f64) {
+        let quarter = &mut self.0[((share * 4.0) as usize).min(3)];
         let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let kib = resident.split_whitespace().next().unwrap().parse().unwrap();
-        self.0[quarter] = self.0[quarter].max(kib);
+        let kib: f64 = resident.split_whitespace().next().unwrap().parse().unwrap();
+        let samples = Metrics::parse(metrics).unwrap().sum("diskcanary_window_samples", &[("window", "1h")]);
+        *quarter = (quarter.0.max(kib), samples);
     }
 
     /// In the first quarter every kind of fault is met for the first time.
     fn assert_level(&self) {
         let Self([_, second, _, fourth]) = self;
-        assert!(*fourth < second + MORE_KIB, "resident KiB by quarter: {self:?}");
+        let windows = (fourth.1 - second.1) * OF_A_SAMPLE / 1024.0;
+        println!("resident KiB, samples, by quarter: {:?}; windows have taken {windows:.0} KiB", self.0);
+        assert!(fourth.1 > second.1, "no samples came: {self:?}");
+        assert!(fourth.0 < second.0 + windows + MORE_KIB, "resident KiB, samples, by quarter: {self:?}");
     }
 }
 
