@@ -4,8 +4,9 @@ pub mod discovered;
 pub mod explain;
 pub mod probe;
 
-mod figures;
 mod summary;
+
+use crate::units::figures;
 
 /// Keeps a text on its line: paths and names may hold anything.
 fn plain(text: &str) -> String {

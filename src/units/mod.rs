@@ -4,6 +4,7 @@
 //! here becomes a wrong number on a dashboard.
 
 mod bytes;
+pub mod figures;
 mod span;
 
 pub use bytes::Bytes;

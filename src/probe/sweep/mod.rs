@@ -2,9 +2,11 @@
 //! presets, which cell is next, and what a cell came to.
 
 mod cell;
+pub mod check;
 mod pattern;
 mod plan;
 mod preset;
+mod promise;
 mod result;
 mod walk;
 
@@ -12,6 +14,7 @@ pub use cell::{Cell, Limits, WarmUp};
 pub use pattern::{Access, Load, Pattern, Stream, Way};
 pub use plan::{Demand, Ladder, Plan};
 pub use preset::{Preset, PresetRow};
+pub use promise::Promise;
 pub use result::{
     CellResult, Environment, Latency, Operation, Point, Regime, Rounds, SCHEMA_VERSION, Shape, Skipped,
     Stopped, StreamResult, Subject, Sweep, SweepFault, Trough,

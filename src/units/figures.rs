@@ -1,7 +1,7 @@
-//! Numbers as people read them.
+//! Numbers as people read them, in sentences and tables.
 
 /// A duration with three significant digits: `85 ns`, `12.3 µs`, `1.23 ms`, `4.56 s`.
-pub(super) fn duration(nanos: u64) -> String {
+pub fn duration(nanos: u64) -> String {
     const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
     let (mut value, mut unit) = (nanos as f64, 0);
     // 999.5 is where three digits would round up to a fourth.
@@ -21,7 +21,7 @@ fn three_digits(value: f64, whole: bool) -> String {
 }
 
 /// A count with commas between the thousands: `129,600`.
-pub(super) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -31,6 +31,17 @@ pub(super) fn count(n: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// Bytes a second with three significant digits, in powers of 1000 as vendors state them: `350 MB/s`, `3.88 GB/s`.
+pub fn rate(bytes_per_second: f64) -> String {
+    const UNITS: [&str; 5] = ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"];
+    let (mut value, mut unit) = (bytes_per_second.max(0.0), 0);
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value, unit == 0), UNITS[unit])
 }
 
 #[cfg(test)]
@@ -56,6 +67,15 @@ mod tests {
         for (nanos, text) in shown {
             assert_eq!(duration(nanos), text);
         }
+    }
+
+    #[test]
+    fn rates_are_in_powers_of_1000() {
+        let shown = [(0.0, "0 B/s"), (350e6, "350 MB/s"), (3.883e9, "3.88 GB/s"), (999.6e3, "1.00 MB/s")];
+        for (value, text) in shown {
+            assert_eq!(rate(value), text);
+        }
+        assert_eq!(rate(f64::NAN), "0 B/s");
     }
 
     #[test]
