@@ -1,5 +1,7 @@
 //! HDR histograms that no value can break.
 
+mod codec;
+
 use hdrhistogram::Counter;
 use hdrhistogram::Histogram as Hdr;
 
@@ -87,6 +89,11 @@ impl<C: Counter> Histogram<C> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
+    /// Their standard deviation about the mean, to the histogram's digits, `None` when empty.
+    pub fn stdev(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.cells.as_ref().map_or(0.0, Hdr::stdev))
+    }
+
     /// The q-quantile by nearest rank, to the histogram's digits and never outside of `[min, max]`; `None` when
     /// empty. `q` outside of [0, 1] is taken as its nearer end, NaN as 0.
     pub fn quantile(&self, q: f64) -> Option<u64> {
@@ -126,6 +133,14 @@ mod tests {
         assert_eq!((h.overflow(), h.max(), h.min()), (2, Some(u64::MAX), Some(0)));
         assert!(h.quantile(0.9).unwrap() >= HIGHEST);
         assert_eq!(h.sum(), u128::from(u64::MAX) + 2 * u128::from(HIGHEST));
+    }
+
+    #[test]
+    fn the_standard_deviation_is_that_of_all() {
+        let mut h = Histogram::fine();
+        [2000, 4000, 4000, 4000, 5000, 5000, 7000, 9000].iter().for_each(|s| h.record(*s));
+        assert!((h.stdev().unwrap() - 2000.0).abs() < 5.0, "{:?}", h.stdev());
+        assert_eq!(Histogram::fine().stdev(), None);
     }
 
     fn check<C: Counter>(

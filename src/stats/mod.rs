@@ -1,4 +1,4 @@
-//! Numbers from samples: HDR histograms, exact sliding windows, Prometheus buckets, and the one way that a
+//! Numbers from samples: HDR histograms, exact sliding windows, what a series shows, Prometheus buckets, and the one way that a
 //! float is written. Pure: nothing here reads a clock or a file, and no value makes it panic.
 //!
 //! Quantiles follow the nearest-rank convention: the q-quantile of n sorted samples is sample number ⌈q × n⌉,
@@ -7,11 +7,13 @@
 mod buckets;
 mod float;
 mod histogram;
+mod series;
 mod windows;
 
 pub use buckets::{Buckets, LATENCY_BOUNDS, LATENESS_BOUNDS};
 pub use float::{FloatText, write_le};
 pub use histogram::Histogram;
+pub use series::{ShapeFigures, TroughFigures, shape};
 pub use windows::{Summary, Windows};
 
 /// Nanoseconds as seconds, correctly rounded up to 2⁵³ ns (104 days).
