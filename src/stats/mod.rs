@@ -8,12 +8,14 @@ mod buckets;
 mod float;
 mod histogram;
 mod series;
+mod spans;
 mod windows;
 
 pub use buckets::{Buckets, LATENCY_BOUNDS, LATENESS_BOUNDS};
 pub use float::{FloatText, write_le};
 pub use histogram::Histogram;
 pub use series::{ShapeFigures, TroughFigures, shape};
+pub use spans::{SpanFigures, Spans};
 pub use windows::{Summary, Windows};
 
 /// Nanoseconds as seconds, correctly rounded up to 2⁵³ ns (104 days).

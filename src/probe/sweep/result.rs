@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Pattern;
 use crate::probe::Method;
 use crate::probe::outcome::labels;
+use crate::stats::SpanFigures;
 
 /// Grows when a field changes its meaning or goes away, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -227,6 +228,10 @@ pub struct CellResult {
     pub loaded_ratio: Option<BTreeMap<Operation, BTreeMap<String, f64>>>,
     /// Second by second, where the cell was long enough; else null.
     pub series: Option<Vec<Point>>,
+    /// Equal spans of the recording, by operation, one entry for each round: what a comparison tells noise from change by. The rig
+    /// fills it with `stats::Spans`; rounds are put one behind the other.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub spans: BTreeMap<Operation, Vec<SpanFigures>>,
     /// How steady it was.
     pub shape: Shape,
     /// Under which regime.

@@ -48,6 +48,7 @@ fn blank(pattern: Pattern, block_size: u32, depth: u16) -> CellResult {
         quiet: None,
         loaded_ratio: None,
         series: None,
+        spans: BTreeMap::new(),
         shape: Shape::default(),
         regime: Regime::Unknown,
         promised_iops: None,
