@@ -59,6 +59,12 @@ pub fn now() -> Tick {
     Tick((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }
 
+/// The time that the calling thread has had a CPU.
+pub fn thread_cpu() -> Duration {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
 /// Wall-clock time since 1970, zero when the clock is set before that.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn wall() -> Duration {

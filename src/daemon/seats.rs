@@ -11,7 +11,7 @@ use super::inbox::Outbox;
 use crate::io::Inflight;
 use crate::probe::Spent;
 use crate::probe::heartbeat::Heartbeat;
-use crate::schedule::{Context, Direction, Job, Lane, LaneId, Report, Spec, TaskId, reader, writer};
+use crate::schedule::{Context, Direction, Job, Lane, LaneId, Report, Spec, TaskId, reader, sweeper, writer};
 use crate::target::Roots;
 
 /// A target of the control thread. Never used again.
@@ -114,6 +114,7 @@ impl Seats {
         let (what, lane) = match direction {
             Direction::Write => ("a writing lane", writer::spawn(context, report)),
             Direction::Read => ("a reading lane", reader::spawn(context, report)),
+            Direction::Sweep => ("a sweeping lane", sweeper::spawn(context, report)),
         };
         let lane = lane.map_err(|e| Error::Start(what, e))?;
         let (place, inflight) = (Place::of(spec), Arc::clone(inflight));

@@ -225,7 +225,8 @@ impl Target {
                 self.laid(role, head, desk);
             }
             Report::Opened(opened) => self.opened(&opened, desk),
-            Report::Closed => {}
+            // Those of a sweeping lane are no part of a target's own course.
+            Report::Closed | Report::SweepReady(_) | Report::Cell(_) => {}
             Report::Ran(outcome) => self.ran(&outcome, desk),
             Report::Failed(trouble) => self.failed(work, trouble, desk),
             Report::Panicked(message) => {

@@ -5,7 +5,7 @@ use std::fmt;
 use super::threads::Threads;
 use super::uring::Uring;
 use super::{Engine, Source};
-use crate::sys::{Buffer, Errno, RingFailure, answers_without_waiting};
+use crate::sys::{Buffer, Errno, Memory, RingFailure, answers_without_waiting};
 
 /// Which engine is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,21 +102,33 @@ pub struct Opened {
 /// An engine on `source` with `depth` slots of `block` bytes. `EINVAL`: a depth or block of 0; any other error:
 /// there is not even memory or a thread for the plainest engine. Reads one block of the source.
 pub fn open(source: Source, depth: u16, block: u32, wish: Wish, wait: Wait) -> Result<Opened, Errno> {
+    open_within(source, depth, block, wish, wait, &Memory::default())
+}
+
+/// As [`open`], with buffers from `memory`. `ENOMEM`: there is not that much in it.
+pub fn open_within(
+    source: Source,
+    depth: u16,
+    block: u32,
+    wish: Wish,
+    wait: Wait,
+    memory: &Memory,
+) -> Result<Opened, Errno> {
     if depth == 0 || block == 0 {
         return Err(Errno::EINVAL);
     }
     if wish == Wish::Threads {
-        return threads(source, depth, block, Reason::Asked);
+        return threads(source, depth, block, Reason::Asked, memory);
     }
     if !answers_without_waiting(source.fd(), &mut Buffer::new(block as usize)?) {
-        return threads(source, depth, block, Reason::Waits);
+        return threads(source, depth, block, Reason::Waits, memory);
     }
-    match Uring::open(source.fd(), source.writable(), depth, block, wait) {
+    match Uring::open(source.fd(), source.writable(), depth, block, wait, memory) {
         Ok(engine) => Ok(Opened { engine: Box::new(engine), reason: Reason::Best }),
-        Err(failure) => threads(source, depth, block, Reason::NoRing(failure)),
+        Err(failure) => threads(source, depth, block, Reason::NoRing(failure), memory),
     }
 }
 
-fn threads(source: Source, depth: u16, block: u32, reason: Reason) -> Result<Opened, Errno> {
-    Ok(Opened { engine: Box::new(Threads::open(source, depth, block)?), reason })
+fn threads(source: Source, depth: u16, block: u32, reason: Reason, memory: &Memory) -> Result<Opened, Errno> {
+    Ok(Opened { engine: Box::new(Threads::open(source, depth, block, &memory.pool)?), reason })
 }

@@ -1,5 +1,6 @@
 //! The age of what has not come back yet, in atomics that a scrape reads without asking anybody.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -40,7 +41,14 @@ impl Op {
 /// call, so that an operation that never returns is seen. Both lanes of a target open things, so each has a cell of its own
 /// for that: one that is done must not hide the other that is stuck.
 #[derive(Debug, Default)]
-pub struct Inflight([AtomicU64; Op::ALL.len() + 1]);
+pub struct Inflight {
+    cells: [AtomicU64; Op::ALL.len() + 1],
+    /// Those of a sweep's threads, made when there is a sweep.
+    crew: OnceLock<Box<[Inflight]>>,
+}
+
+/// Threads of a sweep whose operations are told apart; others share.
+const SEATS: usize = 64;
 
 /// The reading lane's cell for [`Op::Open`].
 const OPEN_BY_READER: usize = Op::ALL.len();
@@ -49,17 +57,29 @@ impl Inflight {
     /// `op` is out since `since`.
     #[inline]
     pub fn begin(&self, op: Op, since: Tick) {
-        self.0[op as usize].store(since.nanos().max(1), Relaxed);
+        self.cells[op as usize].store(since.nanos().max(1), Relaxed);
     }
 
     /// The reading lane is opening something since `since`.
     pub fn begin_open_by_reader(&self, since: Tick) {
-        self.0[OPEN_BY_READER].store(since.nanos().max(1), Relaxed);
+        self.cells[OPEN_BY_READER].store(since.nanos().max(1), Relaxed);
     }
 
     /// The reading lane is opening nothing any more.
     pub fn end_open_by_reader(&self) {
-        self.0[OPEN_BY_READER].store(0, Relaxed);
+        self.cells[OPEN_BY_READER].store(0, Relaxed);
+    }
+
+    /// That of a sweep's thread, by the thread's number.
+    pub fn seat(&self, number: usize) -> &Self {
+        &self.crew.get_or_init(|| (0..SEATS).map(|_| Self::default()).collect())[number % SEATS]
+    }
+
+    /// The sweep lost its way (a panic): nothing of it is out any more.
+    pub fn clear_crew(&self) {
+        for seat in self.crew.get().into_iter().flatten() {
+            Op::ALL.into_iter().for_each(|op| seat.end(op));
+        }
     }
 
     /// The writing lane lost its way (a panic): nothing of it is out any more.
@@ -76,7 +96,7 @@ impl Inflight {
     /// No `op` is out.
     #[inline]
     pub fn end(&self, op: Op) {
-        self.0[op as usize].store(0, Relaxed);
+        self.cells[op as usize].store(0, Relaxed);
     }
 
     /// How long the oldest unfinished `op` has been out, zero when there is none.
@@ -87,7 +107,8 @@ impl Inflight {
     /// When the oldest unfinished `op` went out, `None` when there is none.
     pub fn since(&self, op: Op) -> Option<Tick> {
         let other = if op == Op::Open { self.since_open_by_reader() } else { None };
-        self.cell(op as usize).into_iter().chain(other).min()
+        let crew = self.crew.get().into_iter().flatten().filter_map(|seat| seat.since(op));
+        self.cell(op as usize).into_iter().chain(other).chain(crew).min()
     }
 
     /// Since when the writing lane has been opening something.
@@ -101,7 +122,7 @@ impl Inflight {
     }
 
     fn cell(&self, at: usize) -> Option<Tick> {
-        Some(self.0[at].load(Relaxed)).filter(|since| *since != 0).map(Tick::from_nanos)
+        Some(self.cells[at].load(Relaxed)).filter(|since| *since != 0).map(Tick::from_nanos)
     }
 }
 
@@ -133,5 +154,18 @@ mod tests {
         inflight.begin_open_by_reader(at(60));
         inflight.end(Op::Open);
         assert_eq!(inflight.since(Op::Open), Some(at(60)));
+    }
+
+    #[test]
+    fn the_oldest_of_a_sweeps_threads_is_seen() {
+        let inflight = Inflight::default();
+        inflight.seat(0).begin(Op::Sync, Tick::from_nanos(40));
+        inflight.seat(SEATS + 1).begin(Op::Sync, Tick::from_nanos(30));
+        inflight.begin(Op::Sync, Tick::from_nanos(50));
+        assert_eq!(inflight.since(Op::Sync), Some(Tick::from_nanos(30)));
+        inflight.seat(1).end(Op::Sync);
+        assert_eq!(inflight.since(Op::Sync), Some(Tick::from_nanos(40)));
+        inflight.clear_crew();
+        assert_eq!(inflight.since(Op::Sync), Some(Tick::from_nanos(50)));
     }
 }

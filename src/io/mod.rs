@@ -12,7 +12,7 @@ mod inflight;
 mod threads;
 mod uring;
 
-pub use choice::{Opened, Reason, Wait, Wish, open};
+pub use choice::{Opened, Reason, Wait, Wish, open, open_within};
 pub use closed_loop::{Burst, BurstResult, single};
 pub use durable::{Committed, Durability, commit, fetch};
 pub use fake::{Fake, Gate, Script, Step};
@@ -143,6 +143,15 @@ pub trait Engine: fmt::Debug {
     /// Stamps and starts an operation. `EBUSY`: the slot is still out; `EINVAL`: no such slot, or longer than
     /// its buffer; `EBADF`: a write to a device. Allocates nothing.
     fn submit(&mut self, request: Request) -> Result<(), Errno>;
+
+    /// As [`Engine::submit`], but the kernel may get it as late as with the next [`Engine::flush`] or [`Engine::reap`], and it is
+    /// stamped then: many operations for one entry into the kernel.
+    fn queue(&mut self, request: Request) -> Result<(), Errno> {
+        self.submit(request)
+    }
+
+    /// Stamps what is queued and hands it to the kernel.
+    fn flush(&mut self) {}
 
     /// Waits until at least one outstanding operation is back, stamps once for all that are back by then, and
     /// appends them to `done` (which must have room for `depth`). Returns at once when nothing is outstanding.

@@ -13,7 +13,7 @@ use std::thread;
 
 use super::{Completion, Engine, EngineKind, Request, Source};
 use crate::clock;
-use crate::sys::{Buffer, Errno};
+use crate::sys::{Buffer, Errno, Pool};
 
 /// Bytes. The deepest call is a `pread`; what a thread really touches is less than a tenth of it.
 const STACK: usize = 64 << 10;
@@ -25,6 +25,8 @@ pub(super) struct Threads {
     slots: Vec<Slot>,
     back: Receiver<(Completion, Buffer)>,
     outstanding: u16,
+    /// Queued with nothing else out: should it stay alone, the caller's own thread does it, and none must be woken.
+    alone: Option<Request>,
 }
 
 #[derive(Debug)]
@@ -35,19 +37,34 @@ struct Slot {
 }
 
 impl Threads {
-    pub(super) fn open(source: Source, depth: u16, block: u32) -> Result<Self, Errno> {
+    pub(super) fn open(source: Source, depth: u16, block: u32, pool: &Pool) -> Result<Self, Errno> {
         let source = Arc::new(source);
         let (to_engine, back) = sync_channel(usize::from(depth));
         let slot = |number| {
             let worker = start_worker(number, Arc::clone(&source), to_engine.clone())?;
-            Ok(Slot { buffer: Some(Buffer::new(block as usize)?), worker })
+            Ok(Slot { buffer: Some(pool.buffer(block as usize)?), worker })
         };
         let slots = (0..depth).map(slot).collect::<Result<Vec<_>, Errno>>()?;
-        Ok(Self { source, block, slots, back, outstanding: 0 })
+        Ok(Self { source, block, slots, back, outstanding: 0, alone: None })
     }
 
     fn check(&self, request: Request) -> Result<(), Errno> {
         request.check(self.depth(), self.block, self.source.writable())
+    }
+
+    /// Hands a checked request to its thread.
+    fn send(&mut self, request: Request) -> Result<(), Errno> {
+        let slot = &mut self.slots[usize::from(request.slot)];
+        let buffer = slot.buffer.take().ok_or(Errno::EBUSY)?;
+        if let Err(unsent) = slot.worker.send((request, buffer)) {
+            slot.buffer = Some(unsent.0.1);
+            return Err(Errno::ECANCELED);
+        }
+        Ok(())
+    }
+
+    fn is_alone(&self, slot: u16) -> bool {
+        self.alone.is_some_and(|alone| alone.slot == slot)
     }
 
     fn take(&mut self, (completion, buffer): (Completion, Buffer)) -> Completion {
@@ -89,23 +106,43 @@ impl Engine for Threads {
     }
 
     fn buffer(&mut self, slot: u16) -> Option<&mut [u8]> {
+        if self.is_alone(slot) {
+            return None;
+        }
         self.slots.get_mut(usize::from(slot))?.buffer.as_deref_mut()
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Errno> {
         self.check(request)?;
-        let slot = &mut self.slots[usize::from(request.slot)];
-        let buffer = slot.buffer.take().ok_or(Errno::EBUSY)?;
-        if let Err(unsent) = slot.worker.send((request, buffer)) {
-            slot.buffer = Some(unsent.0.1);
-            return Err(Errno::ECANCELED);
+        if self.is_alone(request.slot) {
+            return Err(Errno::EBUSY);
         }
+        if let Some(alone) = self.alone.take() {
+            self.send(alone)?;
+        }
+        self.send(request)?;
         self.outstanding += 1;
+        Ok(())
+    }
+
+    fn queue(&mut self, request: Request) -> Result<(), Errno> {
+        if self.outstanding > 0 {
+            return self.submit(request);
+        }
+        self.check(request)?;
+        (self.alone, self.outstanding) = (Some(request), 1);
         Ok(())
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
         if self.outstanding == 0 {
+            return;
+        }
+        if let Some(request) = self.alone.take() {
+            let buffer = self.slots[usize::from(request.slot)].buffer.as_mut();
+            let refused = || request.refused(clock::now(), Errno::EBUSY);
+            done.push(buffer.map_or_else(refused, |buffer| self.source.run(request, buffer)));
+            self.outstanding -= 1;
             return;
         }
         let mut next = self.back.recv().ok();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Completion, Direction, Engine, EngineKind, MOST_RETRIES, Request, Wait};
 use crate::clock::{self, Tick};
-use crate::sys::{Delivery, Errno, Ring, RingFailure, Transfer};
+use crate::sys::{Delivery, Errno, Memory, Ring, RingFailure, Transfer};
 
 /// How long a spinning wait polls before it sleeps. To be woken costs a few microseconds: after a millisecond
 /// that is less than a hundredth of what is measured, and polling on would only burn a CPU.
@@ -19,6 +19,8 @@ pub(super) struct Uring {
     block: u32,
     out: Vec<Option<Out>>,
     outstanding: u16,
+    /// Slots of operations that are to be stamped and handed over.
+    queued: Vec<u16>,
 }
 
 /// An operation that was submitted and not reaped.
@@ -37,14 +39,16 @@ impl Uring {
         depth: u16,
         block: u32,
         wait: Wait,
+        memory: &Memory,
     ) -> Result<Self, RingFailure> {
         let delivery = match wait {
             Wait::Sleep => Delivery::WhenAsked,
             Wait::Spin => Delivery::Anytime,
         };
-        let ring = Ring::new(file, depth, block, delivery)?;
+        let ring = Ring::new(file, depth, block, delivery, memory)?;
         let out = vec![None; usize::from(depth)];
-        Ok(Self { ring, writable, wait, block, out, outstanding: 0 })
+        let queued = Vec::with_capacity(usize::from(depth));
+        Ok(Self { ring, writable, wait, block, out, outstanding: 0, queued })
     }
 
     fn check(&self, request: Request) -> Result<(), Errno> {
@@ -66,9 +70,26 @@ impl Uring {
         self.outstanding += 1;
     }
 
+    /// One instant for all that is queued: they enter the kernel together.
+    fn stamp_queued(&mut self) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        for slot in self.queued.drain(..) {
+            if let Some(out) = &mut self.out[usize::from(slot)] {
+                out.submitted = now;
+            }
+        }
+    }
+
     /// Waits until something is back: how many, and the instant at which that was seen. An error says that the
     /// ring is lost.
     fn wait_for_some(&mut self) -> Result<(usize, Tick), Errno> {
+        self.stamp_queued();
+        if self.ring.ready() > 0 {
+            self.ring.submit()?;
+        }
         if self.wait == Wait::Spin {
             self.ring.submit()?;
             let end = clock::now() + SPIN_FOR;
@@ -142,11 +163,32 @@ impl Engine for Uring {
 
     fn submit(&mut self, request: Request) -> Result<(), Errno> {
         self.check(request)?;
+        self.flush();
         let submitted = clock::now();
         self.push(request)?;
         self.ring.submit()?;
         self.note(request, submitted);
         Ok(())
+    }
+
+    fn queue(&mut self, request: Request) -> Result<(), Errno> {
+        self.check(request)?;
+        match self.push(request) {
+            Err(Errno::EAGAIN) => {
+                self.flush();
+                self.push(request)?;
+            }
+            other => other?,
+        }
+        self.note(request, Tick::default());
+        self.queued.push(request.slot);
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.stamp_queued();
+        // Should the ring be lost over this, the next wait says so.
+        let _ = self.ring.submit();
     }
 
     fn reap(&mut self, done: &mut Vec<Completion>) {
@@ -182,7 +224,7 @@ mod tests {
     fn what_always_says_again_is_not_asked_for_ever() {
         for wait in [Wait::Sleep, Wait::Spin] {
             let (reader, mut writer) = std::io::pipe().unwrap();
-            let mut engine = Uring::open(reader.as_fd(), false, 2, 512, wait).unwrap();
+            let mut engine = Uring::open(reader.as_fd(), false, 2, 512, wait, &Memory::default()).unwrap();
             engine.ring.never_wait();
             let read = |slot| Request { direction: Direction::Read, slot, offset: 0, len: 512 };
             let before = clock::now();
@@ -212,7 +254,7 @@ mod tests {
     fn one_that_hangs_holds_up_no_other_and_no_drop() {
         for wait in [Wait::Sleep, Wait::Spin] {
             let (reader, mut writer) = std::io::pipe().unwrap();
-            let mut engine = Uring::open(reader.as_fd(), false, 4, 512, wait).unwrap();
+            let mut engine = Uring::open(reader.as_fd(), false, 4, 512, wait, &Memory::default()).unwrap();
             for slot in 0..4 {
                 engine.submit(Request { direction: Direction::Read, slot, offset: 0, len: 512 }).unwrap();
             }

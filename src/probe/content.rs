@@ -41,6 +41,16 @@ pub fn fill(block: &mut [u8], stamp: Stamp, random: &mut fastrand::Rng) {
     seal(block, stamp);
 }
 
+/// Makes new random bytes of a block's own by a random word, and seals it: as unlike what stood there as [`fill`], at a fraction of
+/// the time. Two blocks that began alike stay alike.
+pub fn refresh(block: &mut [u8], stamp: Stamp, word: u64) {
+    let word = word.to_ne_bytes();
+    for eight in block[BODY_AT..].chunks_mut(8) {
+        eight.iter_mut().zip(word).for_each(|(byte, other)| *byte ^= other);
+    }
+    seal(block, stamp);
+}
+
 /// Writes the header over a block whose body is set.
 pub fn seal(block: &mut [u8], stamp: Stamp) {
     block[..8].copy_from_slice(&MAGIC);
@@ -122,6 +132,17 @@ mod tests {
         fill(&mut a, STAMP, &mut random);
         fill(&mut b, STAMP, &mut random);
         let same = a.chunks(64).filter(|chunk| b.chunks(64).any(|other| other == *chunk)).count();
+        assert_eq!(same, 0);
+    }
+
+    #[test]
+    fn a_refreshed_block_shares_nothing_with_what_it_was() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let was = block();
+        let mut is = was.clone();
+        refresh(&mut is, Stamp { number: 43, ..STAMP }, random.u64(..));
+        assert_eq!(check(&is, Stamp { number: 43, ..STAMP }), Ok(()));
+        let same = was.chunks(64).filter(|chunk| is.chunks(64).any(|other| other == *chunk)).count();
         assert_eq!(same, 0);
     }
 

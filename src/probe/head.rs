@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::content::{self, BLOCK, Stamp, Wrong};
-use super::layout::Role;
 use super::{Cost, Stage, Trouble};
 use crate::sys::{self, Buffer, Dir, Direct, EntryKind, Errno, File, FileStat};
 
@@ -118,15 +117,14 @@ impl Refusal {
     }
 }
 
-/// The file of `role` in our directory; `None` when there is none. A foreign one is an error, and is left alone.
-pub(super) fn look(dir: &Dir, path: &Path, role: Role, cost: &mut Cost) -> Result<Option<Ours>, Trouble> {
-    examine(dir, role, cost).map_err(|refusal| refusal.at(path, role.file_name()))
+/// The file of this name in our directory; `None` when there is none. A foreign one is an error, and is left alone.
+pub(super) fn look(dir: &Dir, path: &Path, name: &str, cost: &mut Cost) -> Result<Option<Ours>, Trouble> {
+    examine(dir, name, cost).map_err(|refusal| refusal.at(path, name))
 }
 
-/// Removes the file of `role` after a look at it in this very moment; `false` when there is none.
-pub(super) fn remove(dir: &Dir, path: &Path, role: Role, cost: &mut Cost) -> Result<bool, Trouble> {
-    let name = role.file_name();
-    let Some(ours) = look(dir, path, role, cost)? else { return Ok(false) };
+/// Removes the file of this name after a look at it in this very moment; `false` when there is none.
+pub(super) fn remove(dir: &Dir, path: &Path, name: &str, cost: &mut Cost) -> Result<bool, Trouble> {
+    let Some(ours) = look(dir, path, name, cost)? else { return Ok(false) };
     match dir.stat(name) {
         Ok(named) if named.identity() == ours.stat.identity() => {}
         Ok(_) => return Err(Refusal::Foreign("it was put there this moment").at(path, name)),
@@ -141,8 +139,7 @@ pub(super) fn remove(dir: &Dir, path: &Path, role: Role, cost: &mut Cost) -> Res
 }
 
 /// As [`look`], with the reason apart.
-pub(super) fn examine(dir: &Dir, role: Role, cost: &mut Cost) -> Result<Option<Ours>, Refusal> {
-    let name = role.file_name();
+pub(super) fn examine(dir: &Dir, name: &str, cost: &mut Cost) -> Result<Option<Ours>, Refusal> {
     match dir.kind(name) {
         Err(Errno::ENOENT) => return Ok(None),
         Ok(EntryKind::File) => {}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::head::{self, Refusal};
 use super::layout::Role;
+use super::sweep::files;
 use super::{Cost, Stage, Trouble};
 use crate::io::{Inflight, Op};
 use crate::sys::{self, Dir, Direct, Errno, File, Space};
@@ -118,12 +119,18 @@ pub fn clean(parent: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(removed)
 }
 
+/// Whether a file of this name begins with a head: the two that are kept, and those of a sweep, which are there while it runs.
+fn is_probe_file(name: &str) -> bool {
+    [Role::Commits, Role::Reads].iter().any(|role| role.file_name() == name) || files::is_of_a_sweep(name)
+}
+
 /// Removes our files, each after another look at it. The tag goes late, so that a clean that is cut off can be taken up again,
 /// and the lock last: until then no other process can hold it.
 fn empty(dir: &Dir, path: &Path, lock: &File, removed: &mut Vec<PathBuf>) -> Result<(), String> {
-    for role in [Role::Commits, Role::Reads] {
-        if head::remove(dir, path, role, &mut Cost::default()).map_err(|t| t.failure.message)? {
-            removed.push(path.join(role.file_name()));
+    let names = dir.names().map_err(|e| format!("cannot look into {}: {e}", path.display()))?;
+    for name in names.iter().filter(|name| is_probe_file(name)) {
+        if head::remove(dir, path, name, &mut Cost::default()).map_err(|t| t.failure.message)? {
+            removed.push(path.join(name));
         }
     }
     for name in [NEW_TAG, TAG_NAME, LOCK_NAME] {
@@ -146,8 +153,8 @@ fn empty(dir: &Dir, path: &Path, lock: &File, removed: &mut Vec<PathBuf>) -> Res
 /// What stands under this name that we did not make, in words; `None` where it is ours, or gone.
 fn foreign(dir: &Dir, name: &str) -> Option<String> {
     let not_ours = |why: &str| Some(format!("`{}`, which is not ours: {why}", name.escape_debug()));
-    if let Some(role) = [Role::Commits, Role::Reads].into_iter().find(|role| role.file_name() == name) {
-        return match head::examine(dir, role, &mut Cost::default()) {
+    if is_probe_file(name) {
+        return match head::examine(dir, name, &mut Cost::default()) {
             Ok(_) => None,
             Err(Refusal::Foreign(why)) => not_ours(why),
             Err(Refusal::Io(e)) => not_ours(&format!("it cannot be looked at: {e}")),
@@ -172,8 +179,9 @@ pub fn remove(parent: &Path, role: Role) -> Result<(), String> {
     let path = parent.join(NAME);
     let say = |e: Errno| format!("cannot remove {}: {e}", path.join(role.file_name()).display());
     let dir = Dir::open(parent).and_then(|above| above.subdirectory(NAME)).map_err(say)?;
-    let removed = lock_ours(&dir, &path)
-        .and_then(|_lock| head::remove(&dir, &path, role, &mut Cost::default()).map(|_removed| ()));
+    let removed = lock_ours(&dir, &path).and_then(|_lock| {
+        head::remove(&dir, &path, role.file_name(), &mut Cost::default()).map(|_removed| ())
+    });
     removed.map_err(|t| t.failure.message)
 }
 

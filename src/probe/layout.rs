@@ -86,7 +86,7 @@ pub fn there(parent: &Path, role: Role) -> Option<Head> {
 /// Looks at the file of `role`. A file that we did not make is an error, and is left alone. One of ours that was never
 /// finished, and for which there is no room any more, is removed: it would hold space for nothing.
 pub fn look(home: &Home, role: Role, wish: Wish, cost: &mut Cost) -> Result<Found, Trouble> {
-    let there = head::look(home.dir(), home.path(), role, cost)?;
+    let there = head::look(home.dir(), home.path(), role.file_name(), cost)?;
     if let Some(Ours { stat, head: Some(head) }) = there
         && (head.complete && head.size == stat.size && head.wished == wish.size.get())
     {
@@ -97,7 +97,7 @@ pub fn look(home: &Home, role: Role, wish: Wish, cost: &mut Cost) -> Result<Foun
     let available = space.available.saturating_add(held).min(space.total);
     let fits = size_for(Space { available, ..space }, role, wish);
     if fits.is_err() && there.is_some_and(|ours| !ours.head.is_some_and(|head| head.complete)) {
-        head::remove(home.dir(), home.path(), role, cost)?;
+        head::remove(home.dir(), home.path(), role.file_name(), cost)?;
     }
     fits.map(|_| Found::Lay)
 }
@@ -106,11 +106,7 @@ pub fn look(home: &Home, role: Role, wish: Wish, cost: &mut Cost) -> Result<Foun
 #[derive(Debug)]
 pub struct Layout {
     role: Role,
-    head: Head,
-    file: File,
-    buffer: Buffer,
-    random: fastrand::Rng,
-    written: u64,
+    laying: Laying,
 }
 
 /// How far a layout is.
@@ -129,26 +125,15 @@ impl Layout {
         home: &Home,
         role: Role,
         wish: Wish,
-        mut random: fastrand::Rng,
+        random: fastrand::Rng,
         cost: &mut Cost,
     ) -> Result<Self, Trouble> {
-        let name = role.file_name();
-        let fail = |e| Trouble::below(Stage::Layout, "cannot create", home.path(), name, e);
         // Long after it was looked at: somebody may have put his own there since.
-        head::remove(home.dir(), home.path(), role, cost)?;
+        head::remove(home.dir(), home.path(), role.file_name(), cost)?;
         let size = size_for(home.space()?, role, wish)?;
-        let file = match home.dir().create_file(name, Direct::Yes) {
-            // Some file systems create the file before they refuse O_DIRECT.
-            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
-                head::remove(home.dir(), home.path(), role, cost)?;
-                home.dir().create_file(name, Direct::No)
-            }
-            other => other,
-        }
-        .map_err(fail)?;
-        let head = Head { file: random.u64(1..), size, wished: wish.size.get(), complete: false };
-        let buffer = Buffer::new(CHUNK).map_err(fail)?;
-        Ok(Self { role, head, file, buffer, random, written: 0 })
+        let sizes = Sizes { size, wished: wish.size.get() };
+        let laying = Laying::begin(home.dir(), home.path(), role.file_name(), sizes, random, cost)?;
+        Ok(Self { role, laying })
     }
 
     /// Which file it is.
@@ -166,21 +151,80 @@ impl Layout {
         inflight: &Inflight,
         cost: &mut Cost,
     ) -> Result<Progress, Trouble> {
+        self.laying.step(home.dir(), home.path(), now, inflight, cost)
+    }
+}
+
+/// Bytes of a file that is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// That it gets.
+    pub(super) size: u64,
+    /// That were asked for.
+    pub(super) wished: u64,
+}
+
+/// A file of ours that is being laid out, of whatever name and size.
+#[derive(Debug)]
+pub(super) struct Laying {
+    name: String,
+    head: Head,
+    file: File,
+    buffer: Buffer,
+    random: fastrand::Rng,
+    written: u64,
+}
+
+impl Laying {
+    /// Removes what was there and begins. `random` must differ from run to run.
+    pub(super) fn begin(
+        dir: &Dir,
+        path: &Path,
+        name: &str,
+        Sizes { size, wished }: Sizes,
+        mut random: fastrand::Rng,
+        cost: &mut Cost,
+    ) -> Result<Self, Trouble> {
+        let fail = |e| Trouble::below(Stage::Layout, "cannot create", path, name, e);
+        head::remove(dir, path, name, cost)?;
+        let file = match dir.create_file(name, Direct::Yes) {
+            // Some file systems create the file before they refuse O_DIRECT.
+            Err(Errno::EINVAL | Errno::EOPNOTSUPP) => {
+                head::remove(dir, path, name, cost)?;
+                dir.create_file(name, Direct::No)
+            }
+            other => other,
+        }
+        .map_err(fail)?;
+        let head = Head { file: random.u64(1..), size, wished, complete: false };
+        let buffer = Buffer::new(CHUNK).map_err(fail)?;
+        Ok(Self { name: name.to_owned(), head, file, buffer, random, written: 0 })
+    }
+
+    /// As [`Layout::step`].
+    pub(super) fn step(
+        &mut self,
+        dir: &Dir,
+        path: &Path,
+        now: Tick,
+        inflight: &Inflight,
+        cost: &mut Cost,
+    ) -> Result<Progress, Trouble> {
         inflight.begin(Op::Layout, now);
-        let progress = self.write_slice(home, cost);
+        let progress = self.write_slice(dir, cost);
         if progress.is_err() {
-            self.give_back(home);
+            self.give_back(dir);
         }
         inflight.end(Op::Layout);
         progress.map_err(|e| {
-            let at = home.path().join(self.role.file_name());
+            let at = path.join(&self.name);
             let why = if e == Errno::EBADMSG { ", which was changed or removed meanwhile" } else { "" };
             Trouble::io(Stage::Layout, format_args!("cannot write the probe file {}{why}", at.display()), e)
         })
     }
 
-    fn write_slice(&mut self, home: &Home, cost: &mut Cost) -> Result<Progress, Errno> {
-        self.still_ours(home)?;
+    fn write_slice(&mut self, dir: &Dir, cost: &mut Cost) -> Result<Progress, Errno> {
+        self.still_ours(dir)?;
         let end = (self.written + SLICE).min(self.head.size);
         while self.written < end {
             let len = CHUNK.min(usize::try_from(self.head.size - self.written).unwrap_or(CHUNK));
@@ -194,7 +238,7 @@ impl Layout {
         }
         cost.sync(self.file.fsync())?;
         let extents = self.file.extents()?;
-        self.still_ours(home)?;
+        self.still_ours(dir)?;
         self.head.complete = true;
         self.head.seal_into(&mut self.buffer[..BLOCK]);
         write_all(&self.file, &self.buffer[..BLOCK], 0, cost)?;
@@ -204,21 +248,21 @@ impl Layout {
     }
 
     /// `EBADMSG` unless the file has its one name yet, and the length that we gave it.
-    fn still_ours(&self, home: &Home) -> Result<(), Errno> {
+    fn still_ours(&self, dir: &Dir) -> Result<(), Errno> {
         let stat = self.file.stat()?;
-        let named = self.is_named(home);
+        let named = self.is_named(dir);
         if named && stat.links == 1 && stat.size == self.written { Ok(()) } else { Err(Errno::EBADMSG) }
     }
 
-    fn is_named(&self, home: &Home) -> bool {
-        let under_name = home.dir().stat(self.role.file_name());
+    fn is_named(&self, dir: &Dir) -> bool {
+        let under_name = dir.stat(&self.name);
         under_name.is_ok_and(|named| self.file.stat().is_ok_and(|own| own.identity() == named.identity()))
     }
 
     /// Half a file is of no use. What the name stands for by now may be somebody else's.
-    fn give_back(&self, home: &Home) {
-        if self.is_named(home) {
-            let _ = home.dir().remove_file(self.role.file_name());
+    pub(super) fn give_back(&self, dir: &Dir) {
+        if self.is_named(dir) {
+            let _ = dir.remove_file(&self.name);
         }
     }
 

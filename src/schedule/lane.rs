@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use super::reader::OpenedReads;
 use super::writer::Prepared;
@@ -14,6 +15,7 @@ use crate::clock::{self, Tick};
 use crate::io::{Inflight, Op, Wait, Wish};
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::layout::{Head, Role};
+use crate::probe::sweep::{Cell, CellReport, Limits, SweepGround, SweepReady};
 use crate::probe::{Finding, Method, Outcome, Profile, Spent, Trouble};
 use crate::sys;
 use crate::target::Roots;
@@ -98,12 +100,23 @@ pub enum Job {
     },
     /// Reader: open the block device that the path is.
     OpenDevice,
-    /// Either: let go of what is open.
+    /// Any: let go of what is open. The sweeping one removes what it laid out.
     Close,
     /// Reader: one run of reads.
     Read {
         /// The instant that was drawn.
         planned: Tick,
+    },
+    /// Sweeper: open the place, lay out a larger file there if one is wished for.
+    OpenSweep(Box<SweepGround>),
+    /// Sweeper: measure a cell.
+    Cell {
+        /// Which.
+        cell: Cell,
+        /// When it ends.
+        limits: Limits,
+        /// A mean latency above which it is cut short.
+        ceiling: Option<Duration>,
     },
 }
 
@@ -145,6 +158,10 @@ pub enum Report {
     Closed,
     /// A run came back, good or not.
     Ran(Box<Outcome>),
+    /// Cells can be run.
+    SweepReady(Box<SweepReady>),
+    /// A cell came back, measured or not.
+    Cell(Box<CellReport>),
     /// The job failed before there was a run.
     Failed(Trouble),
     /// The lane's worker panicked, with this message.
@@ -174,6 +191,8 @@ pub enum Direction {
     Write,
     /// The one that reads.
     Read,
+    /// The one that sweeps, there from the first sweep on.
+    Sweep,
 }
 
 /// The way to a lane's thread.
@@ -212,6 +231,7 @@ impl Direction {
         match self {
             Self::Write => "write",
             Self::Read => "read",
+            Self::Sweep => "sweep",
         }
     }
 
@@ -219,6 +239,7 @@ impl Direction {
         match self {
             Self::Write => inflight.begin(Op::Open, clock::now()),
             Self::Read => inflight.begin_open_by_reader(clock::now()),
+            Self::Sweep => inflight.seat(0).begin(Op::Open, clock::now()),
         }
     }
 
@@ -226,6 +247,7 @@ impl Direction {
         match self {
             Self::Write => inflight.end(Op::Open),
             Self::Read => inflight.end_open_by_reader(),
+            Self::Sweep => inflight.seat(0).end(Op::Open),
         }
     }
 }
@@ -270,7 +292,6 @@ mod tests {
     use super::*;
     use crate::probe::Cost;
     use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     struct Fragile(u32);
 

@@ -7,6 +7,7 @@ mod lane;
 mod plan;
 pub mod reader;
 pub mod share;
+pub mod sweeper;
 pub mod toll;
 mod totals;
 pub mod writer;

@@ -98,7 +98,11 @@ impl Worker for Reader {
                 self.context.inflight.end_open_by_reader();
                 Report::Closed
             }
-            Job::Prepare { .. } | Job::Layout(_) | Job::Commit { .. } => Report::Failed(closed()),
+            Job::Prepare { .. }
+            | Job::Layout(_)
+            | Job::Commit { .. }
+            | Job::OpenSweep(_)
+            | Job::Cell { .. } => Report::Failed(closed()),
         }
     }
 

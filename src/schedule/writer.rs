@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::lane::{CommitSpec, Context, Direction, Job, Lane, Mounted, Report, Worker};
-use super::totals::Totals;
+use super::totals::{self, Totals};
 use crate::clock;
 use crate::io::{Durability, Op};
 use crate::probe::commit::{COMMITS, CommitProbe};
@@ -88,7 +88,11 @@ impl Worker for Writer {
                 self.context.inflight.end(Op::Open);
                 Report::Closed
             }
-            Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. } => Report::Failed(not_here()),
+            Job::OpenFile { .. }
+            | Job::OpenDevice
+            | Job::Read { .. }
+            | Job::OpenSweep(_)
+            | Job::Cell { .. } => Report::Failed(not_here()),
         }
     }
 
@@ -288,17 +292,7 @@ impl Writer {
     }
 
     fn underneath(&self) -> Underneath {
-        let Some(target) = &self.target else { return Underneath::default() };
-        let settings = || target.leaves.iter().map(|leaf| &leaf.settings);
-        let cached: Option<Vec<bool>> = settings().map(|s| s.volatile_cache()).collect();
-        let mount = target.mount.as_ref();
-        let option = ["nobarrier", "barrier=0"].iter().find(|o| mount.is_some_and(|m| m.has_option(o)));
-        Underneath {
-            volatile_cache: cached.filter(|all| !all.is_empty()).map(|all| all.contains(&true)),
-            forced_writes: settings().all(|s| s.fua == Some(true)),
-            no_barrier: option.map(ToString::to_string),
-            ..Underneath::default()
-        }
+        self.target.as_ref().map(totals::underneath).unwrap_or_default()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
@@ -14,6 +16,70 @@ pub struct Buffer {
     start: NonNull<u8>,
     len: usize,
     mapped: usize,
+    /// Given back when the memory is.
+    #[allow(dead_code, reason = "held for its end")]
+    share: Option<Share>,
+}
+
+/// A bound on the memory of many buffers. A buffer that an operation keeps for ever keeps its share of the bound too.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Bound>);
+
+#[derive(Debug)]
+struct Bound {
+    limit: u64,
+    used: AtomicU64,
+}
+
+/// So many bytes of a bound.
+#[derive(Debug)]
+struct Share {
+    of: Arc<Bound>,
+    bytes: u64,
+}
+
+impl Pool {
+    /// Of at most `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Self(Arc::new(Bound { limit, used: AtomicU64::new(0) }))
+    }
+
+    /// As many as the machine gives.
+    pub fn unbounded() -> Self {
+        Self::new(u64::MAX)
+    }
+
+    /// The bound, in bytes.
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Bytes that are left.
+    pub fn left(&self) -> u64 {
+        self.0.limit.saturating_sub(self.0.used.load(Relaxed))
+    }
+
+    /// What a buffer of `len` bytes takes of the bound: whole pages.
+    pub fn takes(len: usize) -> u64 {
+        len.max(1).next_multiple_of(super::page_size()) as u64
+    }
+
+    /// As [`Buffer::new`]; `ENOMEM` also when less than this is left.
+    pub fn buffer(&self, len: usize) -> Result<Buffer, Errno> {
+        let bytes = Self::takes(len);
+        let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
+        self.0.used.fetch_update(Relaxed, Relaxed, more).map_err(|_| Errno::ENOMEM)?;
+        let share = Share { of: Arc::clone(&self.0), bytes };
+        let mut buffer = Buffer::new(len)?;
+        buffer.share = Some(share);
+        Ok(buffer)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.used.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 // SAFETY: the memory belongs to this value alone, as with `Box<[u8]>`.
@@ -31,7 +97,7 @@ impl Buffer {
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::ENOMEM)?;
         // SAFETY: `mapped` bytes from `start` were just mapped for writing.
         unsafe { start.as_ptr().write_bytes(0, mapped) };
-        Ok(Self { start, len, mapped })
+        Ok(Self { start, len, mapped, share: None })
     }
 
     /// Address of the first byte, for operations that the kernel carries out.
@@ -75,5 +141,18 @@ mod tests {
         assert!(buffer.iter().all(|b| *b == 0));
         buffer[4999] = 7;
         assert_eq!(buffer[4999], 7);
+    }
+
+    #[test]
+    fn a_pool_gives_no_more_than_its_bound() {
+        let page = super::super::page_size();
+        let pool = Pool::new(3 * page as u64);
+        let (first, second) = (pool.buffer(1).unwrap(), pool.buffer(page + 1).unwrap());
+        assert_eq!((pool.left(), pool.buffer(1).unwrap_err()), (0, Errno::ENOMEM));
+        drop(second);
+        assert_eq!(pool.left(), 2 * page as u64);
+        drop(first);
+        assert_eq!(pool.left(), pool.limit());
+        assert_eq!(pool.buffer(4 * page).unwrap_err(), Errno::ENOMEM);
     }
 }

@@ -18,7 +18,7 @@ mod reread;
 mod ring;
 mod text;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Pool};
 pub use device::{Device, Direct};
 pub use dir::{Dir, EntryKind, Space, make_directories, stat};
 pub use errno::Errno;
@@ -29,7 +29,7 @@ pub use mounts::{MountWatch, Waker};
 pub use nowait::{answers_without_waiting, read_without_waiting};
 pub use process::ProcessStats;
 pub use reread::Reread;
-pub use ring::{Delivery, Ring, RingFailure, RingStep, Transfer};
+pub use ring::{Delivery, Memory, Ring, RingFailure, RingStep, Transfer};
 pub use text::{
     Kind, Metadata, entries, metadata, read_bytes, read_link, read_text, resolve_links, some_entries,
 };

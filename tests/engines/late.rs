@@ -5,14 +5,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use diskcanary::clock::now;
-use diskcanary::sys::{Buffer, Delivery, Ring, Transfer};
+use diskcanary::sys::{Buffer, Delivery, Memory, Ring, Transfer};
 
 const BLOCK: u32 = 4096;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn hung(delivery: Delivery) -> (Ring, PipeReader, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut ring = Ring::new(reader.as_fd(), 4, BLOCK, delivery).unwrap();
+    let mut ring = Ring::new(reader.as_fd(), 4, BLOCK, delivery, &Memory::default()).unwrap();
     (0..3).for_each(|slot| ring.push(Transfer::Read, slot, 0, BLOCK).unwrap());
     ring.submit().unwrap();
     (ring, reader, writer)

@@ -69,6 +69,7 @@ mod prometheus;
 mod rules;
 mod scratch;
 mod strace;
+mod sweeping;
 mod wait;
 mod zram;
 
@@ -95,5 +96,6 @@ pub use prometheus::{
 pub use rules::{Count, Hang, Op};
 pub use scratch::{Scratch, checksum};
 pub use strace::{Call, Strace, StraceLog};
+pub use sweeping::{Opening, Sweeping, cell, lasting, lay};
 pub use wait::{eventually, eventually_within, within};
 pub use zram::Zram;

@@ -46,6 +46,7 @@ mod soak;
 mod stalls;
 mod starvation;
 mod state;
+mod sweep_rig;
 mod targets;
 mod truths;
 mod watch;

@@ -181,7 +181,7 @@ fn a_layout_that_fails_gives_its_space_back() {
     let home = home(folder.path());
     // Any write that fails, as one does for which there is no room.
     let said = disturbed(&home, |layout, _| {
-        layout.file = home.dir().open_file("commits", Direct::No).unwrap();
+        layout.laying.file = home.dir().open_file("commits", Direct::No).unwrap();
     });
     assert_eq!(said.failure.errno, Errno::EBADF);
     assert!(!home.path().join("commits").exists());

@@ -1,16 +1,21 @@
 //! The sweep: what a disk does at each block size, depth and mix, one cell at a time. The words of it are here: patterns, cells,
-//! presets, which cell is next, and what a cell came to.
+//! presets, which cell is next, and what a cell came to; and the rig, which runs a cell on a disk.
 
 mod cell;
 pub mod check;
+pub(super) mod files;
+mod ground;
 mod pattern;
 mod plan;
 mod preset;
 mod promise;
 mod result;
+mod rig;
 mod walk;
+mod watch;
 
 pub use cell::{Cell, Limits, WarmUp};
+pub use ground::{CellReport, Left, MEMORY, Place, SweepGround, SweepReady};
 pub use pattern::{Access, Load, Pattern, Stream, Way};
 pub use plan::{Demand, Ladder, Plan};
 pub use preset::{Preset, PresetRow};
@@ -19,4 +24,6 @@ pub use result::{
     CellResult, Environment, Latency, Operation, Point, Regime, Rounds, SCHEMA_VERSION, Shape, Skipped,
     Stopped, StreamResult, Subject, Sweep, SweepFault, Trough,
 };
+pub use rig::{Rig, Surroundings};
 pub use walk::{Step, Walk};
+pub use watch::{Progress, Watch};

@@ -17,7 +17,7 @@ use io_uring::{IoUring, opcode, squeue};
 
 pub use setup::{RingFailure, RingStep};
 
-use super::{Buffer, Errno};
+use super::{Buffer, Errno, Pool};
 
 /// When the kernel puts completions where [`Ring::ready`] sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,22 @@ pub enum Delivery {
     WhenAsked,
     /// At any time, so that one can poll for them without a system call.
     Anytime,
+}
+
+/// Where the memory of a ring comes from.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// Its buffers.
+    pub pool: Pool,
+    /// What registered buffers may take of the locked memory that the user's processes have in all, as a divisor. A registered
+    /// buffer saves little, and a ring that finds the limit used up is none.
+    pub part_of_locked: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { pool: Pool::unbounded(), part_of_locked: 64 }
+    }
 }
 
 /// Which way the bytes of an operation go.
@@ -70,14 +86,20 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 impl Ring {
     /// A ring with `depth` slots, each with a buffer of `block` bytes, for operations on `fd`. Any failure, of
     /// whatever step, says that there is no ring to be had here; that file or buffers cannot be registered is none.
-    pub fn new(fd: BorrowedFd<'_>, depth: u16, block: u32, delivery: Delivery) -> Result<Self, RingFailure> {
+    pub fn new(
+        fd: BorrowedFd<'_>,
+        depth: u16,
+        block: u32,
+        delivery: Delivery,
+        memory: &Memory,
+    ) -> Result<Self, RingFailure> {
         let no_memory = |errno| RingFailure { step: RingStep::Memory, errno };
-        let slot = |_| Ok(Slot { buffer: Buffer::new(block as usize)?, generation: 0, out: false });
+        let slot = |_| Ok(Slot { buffer: memory.pool.buffer(block as usize)?, generation: 0, out: false });
         let mut slots = (0..depth).map(slot).collect::<Result<Vec<_>, Errno>>().map_err(no_memory)?;
         let fd = setup::duplicate(fd).map_err(no_memory)?;
         let ring = setup::ring(depth, delivery)?;
         let source = setup::register_source(&ring, fd);
-        let registered_buffers = setup::register_buffers(&ring, &mut slots);
+        let registered_buffers = setup::register_buffers(&ring, &mut slots, memory.part_of_locked);
         Ok(Self {
             ring: ManuallyDrop::new(ring),
             slots: ManuallyDrop::new(slots),

@@ -108,16 +108,12 @@ pub(super) fn register_source(ring: &IoUring, fd: OwnedFd) -> Handle {
     }
 }
 
-/// What a ring's buffers may take of the locked memory that the user's processes have in all, as a divisor. A
-/// registered buffer saves less than can be seen in a read's time, a ring that finds the limit used up is none.
-const SHARE_OF_LOCKED_MEMORY: u64 = 64;
-
 /// Registers the buffers, which saves pinning them at each operation; `false` where locked memory is scarce or the
 /// kernel refuses.
-pub(super) fn register_buffers(ring: &IoUring, slots: &mut [Slot]) -> bool {
+pub(super) fn register_buffers(ring: &IoUring, slots: &mut [Slot], part_of_locked: u64) -> bool {
     let bytes: usize = slots.iter().map(|slot| slot.buffer.len()).sum();
     let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
-    if !is_root() && bytes as u64 > limit / SHARE_OF_LOCKED_MEMORY {
+    if !is_root() && bytes as u64 > limit / part_of_locked.max(1) {
         return false;
     }
     let vectors: Vec<libc::iovec> = slots

@@ -9,7 +9,7 @@ fn file() -> std::fs::File {
 }
 
 fn ring(file: &std::fs::File, delivery: Delivery) -> Ring {
-    Ring::new(file.as_fd(), 4, 4096, delivery).unwrap()
+    Ring::new(file.as_fd(), 4, 4096, delivery, &Memory::default()).unwrap()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_failure_says_what_and_where() {
 fn a_ring_that_is_dropped_while_it_hangs_frees_nothing() {
     for delivery in [Delivery::WhenAsked, Delivery::Anytime] {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let mut ring = Ring::new(reader.as_fd(), 4, 4096, delivery).unwrap();
+        let mut ring = Ring::new(reader.as_fd(), 4, 4096, delivery, &Memory::default()).unwrap();
         let theirs: Vec<*mut u8> = (0..4).map(|slot| ring.buffer(slot).unwrap().as_mut_ptr()).collect();
         (0..3).for_each(|slot| ring.push(Transfer::Read, slot, 0, 4096).unwrap());
         ring.submit().unwrap();
