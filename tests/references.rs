@@ -19,6 +19,11 @@ fn schema_of_probe() {
     same("docs/probe.schema.json", &diskcanary::report::probe::schema());
 }
 
+#[test]
+fn schema_of_sweeps() {
+    same("docs/sweep.schema.json", &diskcanary::report::sweep::schema());
+}
+
 fn same(path: &str, made: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("BLESS").is_some() {

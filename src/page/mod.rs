@@ -10,7 +10,8 @@ use crate::clock::Tick;
 use crate::io::Op;
 use crate::probe::{Fault, Phase, Probe, Verdict};
 use crate::record::{Check, Snapshot, TargetView, Timed, WINDOWS};
-use text::{Escaped, Nanos};
+use crate::units::Escaped;
+use text::Nanos;
 
 const STYLE: &str = include_str!("style.css");
 

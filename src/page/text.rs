@@ -1,25 +1,6 @@
-//! Text that is safe in HTML, and times that people can read.
+//! Times that people can read.
 
-use std::fmt::{self, Write};
-
-/// Text from outside, as HTML text or as a quoted attribute.
-pub(super) struct Escaped<'a>(pub(super) &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
+use std::fmt;
 
 /// Nanoseconds with three digits and a unit: `412 µs`, `1.25 ms`, `12.0 s`; from two minutes on `3 min 20 s`.
 pub(super) struct Nanos(pub(super) u64);
@@ -76,10 +57,5 @@ mod tests {
         ] {
             assert_eq!(Nanos(nanos).to_string(), text);
         }
-    }
-
-    #[test]
-    fn markup_becomes_text() {
-        assert_eq!(Escaped("<a href='x'>\"&").to_string(), "&lt;a href=&#39;x&#39;&gt;&quot;&amp;");
     }
 }

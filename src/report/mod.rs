@@ -3,6 +3,7 @@
 pub mod discovered;
 pub mod explain;
 pub mod probe;
+pub mod sweep;
 
 mod summary;
 

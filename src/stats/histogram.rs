@@ -59,6 +59,25 @@ impl<C: Counter> Histogram<C> {
         self.overflow += u64::from(nanos > HIGHEST);
     }
 
+    /// Takes in all samples of another, to the coarser one's digits; sum and extremes stay exact.
+    pub fn merge(&mut self, other: &Self) {
+        if let (Some(cells), Some(others)) = (&mut self.cells, &other.cells) {
+            // Fails only where the other reaches higher than we do, and no histogram of ours does.
+            let _ = cells.add(others);
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.overflow = self.overflow.saturating_add(other.overflow);
+    }
+
+    /// Durations with how often they came, in order, to the histogram's digits.
+    pub fn cells(&self) -> impl Iterator<Item = (u64, C)> {
+        let each = self.cells.iter().flat_map(|cells| cells.iter_recorded().map(move |cell| (cells, cell)));
+        each.map(|(cells, cell)| (cells.median_equivalent(cell.value_iterated_to()), cell.count_at_value()))
+    }
+
     /// How many samples.
     pub fn count(&self) -> u64 {
         self.count
@@ -122,6 +141,22 @@ mod tests {
     fn a_coarse_one_is_small() {
         let h = Histogram::coarse();
         assert!(h.cells.unwrap().distinct_values() * 4 <= 20 * 1024);
+    }
+
+    #[test]
+    fn two_together_are_as_one() {
+        let (mut one, mut two, mut both) = (Histogram::fine(), Histogram::fine(), Histogram::fine());
+        for n in 1..1000 {
+            if n % 3 == 0 { &mut one } else { &mut two }.record(n * n * 100);
+            both.record(n * n * 100);
+        }
+        one.merge(&two);
+        one.merge(&Histogram::fine());
+        let figures = |h: &Histogram| (h.count(), h.sum(), h.min(), h.max(), h.quantile(0.9), h.overflow());
+        assert_eq!(figures(&one), figures(&both));
+        assert!(one.cells().eq(both.cells()));
+        assert_eq!(one.cells().map(|(_, n)| n).sum::<u64>(), 999);
+        assert!(one.cells().all(|(nanos, _)| (100..=100_000_000).contains(&nanos)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! counted from 1. It is always a sample that was seen, never one interpolated between two.
 
 mod buckets;
+mod density;
 mod float;
 mod histogram;
 mod series;
@@ -12,9 +13,10 @@ mod spans;
 mod windows;
 
 pub use buckets::{Buckets, LATENCY_BOUNDS, LATENESS_BOUNDS};
+pub use density::{Bin, Hump, density, humps};
 pub use float::{FloatText, write_le};
 pub use histogram::Histogram;
-pub use series::{ShapeFigures, TroughFigures, shape};
+pub use series::{ShapeFigures, TroughFigures, median, shape};
 pub use spans::{SpanFigures, Spans};
 pub use windows::{Summary, Windows};
 

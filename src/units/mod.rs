@@ -4,8 +4,10 @@
 //! here becomes a wrong number on a dashboard.
 
 mod bytes;
+mod escaped;
 pub mod figures;
 mod span;
 
 pub use bytes::Bytes;
+pub use escaped::Escaped;
 pub use span::Span;

@@ -4,6 +4,8 @@
 mod cell;
 pub mod check;
 pub(super) mod files;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod ground;
 mod pattern;
 mod plan;

@@ -75,7 +75,7 @@ pub(super) fn deviation(values: &[f64]) -> Option<f64> {
 }
 
 /// The middle one, or the mean of the two in the middle; `None` when there are none.
-pub(super) fn median(values: &mut [f64]) -> Option<f64> {
+pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     Some(f64::midpoint(*low, *high))

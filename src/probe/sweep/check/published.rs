@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::tests::cell;
 use super::*;
+use crate::probe::sweep::fixture::cell;
 
 const TABLES: &str = include_str!("../../../../tests/data/published-tables.yml");
 const MEGA: f64 = 1e6;

@@ -1,63 +1,10 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::probe::sweep::{Latency, Shape, Stopped, StreamResult};
-
-/// A cell of so many seconds, as Little's law has it.
-pub(super) fn cell(pattern: Pattern, block_size: u32, depth: u16, iops: f64) -> CellResult {
-    let operations = (iops * 30.0) as u64;
-    let bytes_per_second = iops * f64::from(block_size);
-    let mean = f64::from(depth) / iops * 1e9;
-    let first = pattern.streams()[0];
-    let operation = if first.way == Way::Read { Operation::Read } else { Operation::Write };
-    let latency = Latency { count: operations, mean, p50: mean as u64, ..Latency::default() };
-    let stream = StreamResult { block_size, operations, iops, bytes_per_second };
-    CellResult {
-        seconds: 30.0,
-        operations,
-        iops,
-        bytes_per_second,
-        latency_ns: BTreeMap::from([(operation, latency)]),
-        streams: BTreeMap::from([(operation, stream)]),
-        achieved_depth: f64::from(depth),
-        ..blank(pattern, block_size, depth)
-    }
-}
-
-fn blank(pattern: Pattern, block_size: u32, depth: u16) -> CellResult {
-    CellResult {
-        pattern,
-        block_size,
-        depth,
-        jobs: 1,
-        method: None,
-        seconds: 0.0,
-        warm_up_seconds: 0.0,
-        operations: 0,
-        iops: 0.0,
-        bytes_per_second: 0.0,
-        latency_ns: BTreeMap::new(),
-        streams: BTreeMap::new(),
-        achieved_depth: 0.0,
-        file_size: 1 << 30,
-        stopped: None,
-        rounds: None,
-        quiet: None,
-        loaded_ratio: None,
-        series: None,
-        spans: BTreeMap::new(),
-        shape: Shape::default(),
-        regime: Regime::Unknown,
-        promised_iops: None,
-        delivered_ratio: None,
-        faults: Vec::new(),
-        evidence: BTreeMap::new(),
-        histogram: BTreeMap::new(),
-    }
-}
+use crate::probe::sweep::fixture::cell;
+use crate::probe::sweep::{Shape, Stopped};
 
 fn judged(mut cells: Vec<CellResult>, promise: &Promise) -> Vec<CellResult> {
     judge(&mut cells, promise, false);
