@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CellResult, Latency, Operation, Pattern, Regime, Shape, StreamResult, Way};
+use super::{Cell, CellResult, Latency, Operation, Pattern, Regime, Shape, StreamResult, Way};
 
 /// A cell of thirty seconds with one job.
 pub(crate) fn cell(pattern: Pattern, block_size: u32, depth: u16, iops: f64) -> CellResult {
@@ -55,4 +55,12 @@ pub(crate) fn cell(pattern: Pattern, block_size: u32, depth: u16, iops: f64) -> 
         evidence: BTreeMap::new(),
         histogram: BTreeMap::new(),
     }
+}
+
+/// The result of `of`.
+pub(crate) fn ran(of: Cell, iops: f64) -> CellResult {
+    let outstanding = f64::from(of.jobs);
+    let mut result = cell(of.pattern, of.block_size, of.depth, iops);
+    result.latency_ns.values_mut().for_each(|latency| latency.mean *= outstanding);
+    CellResult { jobs: of.jobs, method: of.method, ..result }
 }

@@ -3,6 +3,7 @@
 
 mod cell;
 pub mod check;
+mod collect;
 pub(super) mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -13,10 +14,12 @@ mod preset;
 mod promise;
 mod result;
 mod rig;
+mod rounds;
 mod walk;
 mod watch;
 
 pub use cell::{Cell, Limits, WarmUp};
+pub use collect::{About, Collector};
 pub use ground::{CellReport, Left, MEMORY, Place, SweepGround, SweepReady};
 pub use pattern::{Access, Load, Pattern, Stream, Way};
 pub use plan::{Demand, Ladder, Plan};
