@@ -5,6 +5,7 @@
 //! counted from 1. It is always a sample that was seen, never one interpolated between two.
 
 mod buckets;
+pub mod compare;
 mod density;
 mod float;
 mod histogram;

@@ -63,12 +63,12 @@ pub fn shape(counts: &[u64], span_seconds: f64) -> ShapeFigures {
     }
 }
 
-pub(super) fn mean(values: &[f64]) -> f64 {
+pub(in crate::stats) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Standard deviation of a sample.
-pub(super) fn deviation(values: &[f64]) -> Option<f64> {
+pub(in crate::stats) fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
