@@ -141,3 +141,94 @@ fn a_closed_pipe_is_no_failure() {
     assert!(!text(&output.stderr).contains("panicked"), "{output:?}");
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn compare_ends_with_2_and_one_line_when_it_cannot() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    let fio = |error: u32, percentiles: &str, bs: &str| {
+        format!(
+            "{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"j\", \"error\": {error}, \"job options\": {{\"rw\": \
+             \"randread\", \"bs\": \"{bs}\"}}, \"read\": {{\"total_ios\": 9000, \"iops\": 900.0, \"runtime\": 10000, \"lat_ns\": \
+             {{\"percentile\": {percentiles}}}}}}}]}}"
+        )
+    };
+    let percentiles = "{\"50.000000\": 1000, \"99.000000\": 4000}";
+    write("good", &fio(0, percentiles, "4k"));
+    write("failed", &fio(5, percentiles, "4k"));
+    write("bare", &fio(0, "{}", "4k"));
+    write("other", &fio(0, percentiles, "8k"));
+    write("text", "not JSON");
+    write("foreign", "{\"a\": 1}");
+    write("newer", "{\"schema_version\": 99, \"cells\": []}");
+    write("half", &fio(0, percentiles, "4k")[..200]);
+    fs::write(path("binary"), [0xff, 0xfe]).unwrap();
+    // Larger than any result, and takes no space.
+    fs::File::create(path("huge")).unwrap().set_len(100 << 30).unwrap();
+    let cases = [
+        (
+            "text",
+            "is not JSON, so neither a result of `diskcanary sweep --json` nor one of `fio --output-format=json`",
+        ),
+        ("foreign", "is neither a result of `diskcanary sweep --json` nor one of `fio --output-format=json`"),
+        (
+            "newer",
+            "is of schema version 99, and this diskcanary reads 1: compare with the diskcanary that wrote it",
+        ),
+        ("half", "is not whole JSON"),
+        (
+            "failed",
+            "job `j` of fio failed (EIO (Input/output error)): what it measured is not whole; run it again",
+        ),
+        ("bare", "job `j` has no percentiles: run fio without `--clat_percentiles=0`"),
+        ("other", "no cell is in both: "),
+        ("binary", "is no text, so it is no JSON"),
+        ("huge", "is larger than 64MiB, so it is no result of a sweep"),
+        ("missing", "cannot be read: ENOENT (No such file or directory)"),
+        (".", "cannot be read: EISDIR (Is a directory)"),
+    ];
+    let good = path("good");
+    for (name, message) in cases {
+        let bad = path(name);
+        for arguments in [[bad.as_str(), &good], [&good, bad.as_str()]] {
+            let output = diskcanary(&["compare", arguments[0], arguments[1]]);
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+            assert!(output.stdout.is_empty() && error.lines().count() == 1, "{name}: {output:?}");
+            assert!(error.contains(message) && error.contains(&bad), "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn compare_ends_with_1_when_something_is_worse_and_its_json_says_what() {
+    let folder = folder();
+    let write = |name: &str, iops: f64| {
+        let file = folder.path().join(name).display().to_string();
+        let text = format!(
+            "fio: some words before\n{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"j\", \"error\": 0, \"job options\": \
+             {{\"rw\": \"randread\"}}, \"read\": {{\"total_ios\": 9000, \"iops\": {iops}, \"runtime\": 10000, \"iops_mean\": {iops}, \
+             \"iops_stddev\": 5, \"iops_samples\": 20, \"lat_ns\": {{\"percentile\": {{\"1.0\": 900, \"50.000000\": 1000, \
+             \"99.000000\": 4000}}}}}}}}]}}"
+        );
+        fs::write(&file, text).unwrap();
+        file
+    };
+    let (quick, slow) = (write("quick", 1000.0), write("slow", 500.0));
+    let code = |a: &str, b: &str| diskcanary(&["compare", a, b]).status.code();
+    assert_eq!((code(&quick, &slow), code(&slow, &quick), code(&quick, &quick)), (Some(1), Some(0), Some(0)));
+    let output = diskcanary(&["compare", "--json", &quick, &slow]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!((&json["verdict"], &json["cells"][0]["iops"]["verdict"]), (&"worse".into(), &"worse".into()));
+    assert_eq!(
+        (
+            &json["cells"][0]["pattern"],
+            &json["cells"][0]["iops"]["ratio"].as_f64().map(|r| (r * 10.0).round())
+        ),
+        (&"randread".into(), &Some(5.0))
+    );
+    let table = diskcanary(&["compare", &quick, &slow]);
+    assert!(text(&table.stdout).contains("1,000 → 500 (−50 %)"), "{}", text(&table.stdout));
+}

@@ -2,6 +2,7 @@
 
 mod check;
 mod clean;
+mod compare;
 mod explain;
 mod found;
 mod log;
@@ -46,6 +47,9 @@ enum Command {
     Explain(explain::Args),
     /// Measure one disk once, now: commits and random reads, as a table or JSON. Takes seconds.
     Probe(probe::Args),
+    /// Compare two results of `sweep` (or of fio) cell by cell, with a test that knows noise: exit code 0 when nothing is
+    /// worse in B, 1 when something is, 2 when they cannot be compared.
+    Compare(compare::Args),
     /// Remove the probe files that diskcanary made for PATH.
     Clean(clean::Args),
     /// Have a running daemon leave a target's disk alone for a while: no commit, no read, no look.
@@ -98,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::command(&args),
         Command::Explain(args) => explain::command(&args),
         Command::Probe(args) => probe::command(&args),
+        Command::Compare(args) => compare::command(&args),
         Command::Clean(args) => clean::command(&args),
         Command::Pause(args) => pause::pause(&args),
         Command::Resume(args) => pause::resume(&args),

@@ -1,5 +1,6 @@
 //! Results and plans as text for people and JSON for programs. All pure: what is needed comes as an argument.
 
+pub mod compare;
 pub mod discovered;
 pub mod explain;
 pub mod probe;

@@ -78,6 +78,22 @@ impl<C: Counter> Histogram<C> {
         each.map(|(cells, cell)| (cells.median_equivalent(cell.value_iterated_to()), cell.count_at_value()))
     }
 
+    /// Counts so many samples of one duration.
+    pub fn record_n(&mut self, nanos: u64, count: C) {
+        let n = count.as_u64();
+        if n == 0 {
+            return;
+        }
+        if let Some(cells) = &mut self.cells {
+            cells.saturating_record_n(nanos.min(HIGHEST), count);
+        }
+        self.count += n;
+        self.sum += u128::from(nanos) * u128::from(n);
+        self.min = self.min.min(nanos);
+        self.max = self.max.max(nanos);
+        self.overflow += if nanos > HIGHEST { n } else { 0 };
+    }
+
     /// How many samples.
     pub fn count(&self) -> u64 {
         self.count

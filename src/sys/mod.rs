@@ -31,5 +31,6 @@ pub use process::ProcessStats;
 pub use reread::Reread;
 pub use ring::{Delivery, Memory, Ring, RingFailure, RingStep, Transfer};
 pub use text::{
-    Kind, Metadata, entries, metadata, read_bytes, read_link, read_text, resolve_links, some_entries,
+    Kind, Metadata, entries, metadata, read_bounded, read_bytes, read_link, read_text, resolve_links,
+    some_entries,
 };

@@ -25,6 +25,14 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
+/// Reads a file of at most `limit` bytes to its end; `None` when it is larger.
+#[allow(clippy::disallowed_methods, reason = "this is the door")]
+pub fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Errno> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
 /// At most `limit` names of a directory, in the order in which it holds them: a bounded look into a directory
 /// that may have millions.
 pub fn some_entries(path: &Path, limit: usize) -> Result<Vec<OsString>, Errno> {

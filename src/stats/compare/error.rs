@@ -124,5 +124,6 @@ pub(super) fn error_of_drifting(series: &[f64]) -> Option<RelativeError> {
     let size = series.len() / BATCHES;
     let batches: Vec<f64> = series.chunks_exact(size.max(1)).map(mean).collect();
     let error = deviation(&batches)?;
-    (batches.len() >= LEAST_BATCHES).then(|| RelativeError { error, freedom: batches.len() as f64 - 1.0 })
+    let known = RelativeError { error, freedom: batches.len() as f64 - 1.0 };
+    (batches.len() >= LEAST_BATCHES).then_some(known)
 }

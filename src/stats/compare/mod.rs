@@ -141,8 +141,8 @@ pub fn judge(changes: &[Change]) -> Vec<Verdict> {
 fn limit_of_chance(mut chances: Vec<f64>) -> f64 {
     chances.sort_unstable_by(f64::total_cmp);
     let count = chances.len() as f64;
-    let kept = chances.iter().enumerate().filter(|(rank, p)| **p <= CHANCE * (*rank as f64 + 1.0) / count);
-    kept.last().map_or(-1.0, |(_, p)| *p)
+    let is_kept = |(rank, chance): &(usize, &f64)| **chance <= CHANCE * (*rank as f64 + 1.0) / count;
+    chances.iter().enumerate().rev().find(is_kept).map_or(-1.0, |(_, chance)| *chance)
 }
 
 fn verdict(change: &Change, limit: f64) -> Verdict {

@@ -1,0 +1,116 @@
+//! A sweep of ours as one side of a comparison.
+
+use std::collections::BTreeMap;
+
+use super::{Ground, Key, Side, Stream};
+use crate::probe::sweep::{CellResult, Latency, Operation, StreamResult, Sweep, SweepFault};
+use crate::stats::Histogram;
+use crate::stats::compare::{Quantiles, Run};
+
+/// With these a cell's numbers are not the disk's.
+const WORTHLESS: [SweepFault; 9] = [
+    SweepFault::Unwritten,
+    SweepFault::Cached,
+    SweepFault::Zeros,
+    SweepFault::Corruption,
+    SweepFault::LittlesLaw,
+    SweepFault::SizeMismatch,
+    SweepFault::CpuBound,
+    SweepFault::Starved,
+    SweepFault::Unflushed,
+];
+
+pub(super) fn side(file: &str, value: serde_json::Value) -> Result<Side, String> {
+    let sweep: Sweep = serde_path_to_error::deserialize(value).map_err(|fault| {
+        format!("{file}: {}: {}: this is no whole sweep result", fault.path(), fault.inner())
+    })?;
+    let mut streams = BTreeMap::new();
+    for cell in &sweep.cells {
+        for (operation, stream) in &cell.streams {
+            let made = self::stream(cell, *operation, stream).map_err(|why| {
+                format!("{file}: {}, {operation}: {why}", super::table::name(&key(cell, *operation)))
+            })?;
+            streams.insert(key(cell, *operation), made);
+        }
+    }
+    let target = &sweep.target;
+    Ok(Side {
+        file: file.to_owned(),
+        ground: match &target.file_system {
+            Some(kind) => Ground::Files(kind.clone()),
+            None => Ground::Device,
+        },
+        disk: target.serial.clone().filter(|s| !s.is_empty()).or_else(|| target.device.clone()),
+        facts: facts(&sweep),
+        notes: sweep
+            .stopped
+            .iter()
+            .map(|why| format!("the sweep ended before all was done ({why})"))
+            .collect(),
+        streams,
+    })
+}
+
+/// What should be alike on both sides.
+fn facts(sweep: &Sweep) -> BTreeMap<String, String> {
+    let (target, machine) = (&sweep.target, &sweep.environment);
+    let mut facts: BTreeMap<String, String> = [
+        ("engine", target.engine.clone()),
+        ("direct I/O", target.direct.clone()),
+        ("CPU", machine.cpu.clone()),
+        ("CPUs", machine.cpus.to_string()),
+        ("kernel", machine.kernel.clone()),
+        ("diskcanary", machine.version.clone()),
+    ]
+    .map(|(fact, value)| (fact.to_owned(), value))
+    .into();
+    facts.extend(sweep.product.iter().map(|product| ("product".to_owned(), product.clone())));
+    facts.extend(machine.settings.iter().map(|(name, value)| (name.clone(), value.clone())));
+    facts
+}
+
+fn key(cell: &CellResult, operation: Operation) -> Key {
+    Key {
+        pattern: cell.pattern.label().to_owned(),
+        block_size: cell.block_size.into(),
+        depth: cell.depth.into(),
+        jobs: cell.jobs.into(),
+        method: cell.method.map(|method| method.label().to_owned()),
+        operation,
+    }
+}
+
+fn stream(cell: &CellResult, operation: Operation, stream: &StreamResult) -> Result<Stream, String> {
+    let latency = cell.latency_ns.get(&operation);
+    let quantiles = match cell.histogram.get(&operation).filter(|text| !text.is_empty()) {
+        Some(text) => Quantiles::of(&Histogram::decode(text).ok_or("its histogram cannot be read")?),
+        None => latency.map(of_figures).unwrap_or_default(),
+    };
+    let faults = cell.faults.iter().filter(|fault| WORTHLESS.contains(fault)).map(ToString::to_string);
+    Ok(Stream {
+        run: Run {
+            operations: stream.operations,
+            seconds: cell.seconds,
+            rate: stream.iops,
+            quantiles,
+            rounds: cell.spans.get(&operation).cloned().unwrap_or_default(),
+            scatter: None,
+        },
+        p50: latency.map(|latency| latency.p50),
+        p99: latency.and_then(|latency| latency.p99),
+        faults: faults.collect(),
+    })
+}
+
+/// What the figures alone say of the distribution.
+fn of_figures(latency: &Latency) -> Quantiles {
+    let known = [
+        (0.0, Some(latency.min)),
+        (0.5, Some(latency.p50)),
+        (0.9, Some(latency.p90)),
+        (0.99, latency.p99),
+        (0.999, latency.p999),
+        (1.0, Some(latency.max)),
+    ];
+    Quantiles::of_points(known.into_iter().filter_map(|(share, nanos)| Some((share, nanos?))))
+}
