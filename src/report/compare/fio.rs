@@ -161,7 +161,7 @@ fn stream(all: &[&Direction]) -> Option<(Stream, bool)> {
         rounds: Vec::new(),
         scatter: known.then(|| (scatter / rate.max(f64::MIN_POSITIVE), samples)),
     };
-    Some((Stream { run, p50, p99, faults: Vec::new() }, !whole))
+    Some((Stream { run, p50, p99, faults: Vec::new(), doubts: Vec::new() }, !whole))
 }
 
 /// Shares and durations: from the bins of json+ where all have them, else from the percentiles, of several threads their means by

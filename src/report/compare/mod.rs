@@ -42,6 +42,8 @@ struct Stream {
     p99: Option<u64>,
     /// Faults that make it worthless.
     faults: Vec<String>,
+    /// Faults by which a change may be ours and not the disk's.
+    doubts: Vec<String>,
 }
 
 /// What was measured on: only then can two results tell what a file system costs.
@@ -96,7 +98,7 @@ pub struct Row {
     /// 99 % took no longer.
     pub p99_ns: Option<Pair>,
     /// Of all figures: `worse` if any is, else `better` if any is, else `unsure` if any is, else `same`; `not_judged` where a fault
-    /// makes a side worthless.
+    /// makes a side worthless, `unsure` instead of a change where we lacked CPU on a side.
     pub verdict: &'static str,
     /// Those faults, with the side that has them.
     pub faults: Vec<String>,
@@ -230,15 +232,25 @@ fn rows(both: &[(&Key, &Stream, &Stream)]) -> Vec<Row> {
 }
 
 fn row(key: &Key, first: &Stream, second: &Stream, judged: &BTreeMap<Figure, (Change, Verdict)>) -> Row {
+    let doubtful = !first.doubts.is_empty() || !second.doubts.is_empty();
+    let called = |verdict: Verdict| match verdict {
+        Verdict::Worse | Verdict::Better if doubtful => label(Verdict::Unsure),
+        sure => label(sure),
+    };
     let pair = |figure: Figure, a: Option<f64>, b: Option<f64>| {
         let (change, verdict) = judged.get(&figure)?;
         let (low, high) = change.interval;
         let (a, b, ratio) = (a?, b?, change.ratio);
-        Some(Pair { a, b, ratio, low, high, chance: change.chance, verdict: label(*verdict) })
+        Some(Pair { a, b, ratio, low, high, chance: change.chance, verdict: called(*verdict) })
     };
     let nanos = |value: Option<u64>| value.map(|nanos| nanos as f64);
     let of_side = |side: &str, stream: &Stream| {
-        stream.faults.iter().map(|fault| format!("{fault} in {side}")).collect::<Vec<_>>()
+        stream
+            .faults
+            .iter()
+            .chain(&stream.doubts)
+            .map(|fault| format!("{fault} in {side}"))
+            .collect::<Vec<_>>()
     };
     Row {
         key: key.clone(),
@@ -247,7 +259,7 @@ fn row(key: &Key, first: &Stream, second: &Stream, judged: &BTreeMap<Figure, (Ch
         p99_ns: pair(Figure::P99, nanos(first.p99), nanos(second.p99)),
         verdict: match judged.is_empty() {
             true => NOT_JUDGED,
-            false => worst(judged.values().map(|(_, verdict)| label(*verdict))),
+            false => worst(judged.values().map(|(_, verdict)| called(*verdict))),
         },
         faults: [of_side("A", first), of_side("B", second)].concat(),
     }

@@ -8,17 +8,17 @@ use crate::stats::Histogram;
 use crate::stats::compare::{Quantiles, Run};
 
 /// With these a cell's numbers are not the disk's.
-const WORTHLESS: [SweepFault; 9] = [
+const WORTHLESS: [SweepFault; 7] = [
     SweepFault::Unwritten,
     SweepFault::Cached,
     SweepFault::Zeros,
     SweepFault::Corruption,
     SweepFault::LittlesLaw,
     SweepFault::SizeMismatch,
-    SweepFault::CpuBound,
-    SweepFault::Starved,
     SweepFault::Unflushed,
 ];
+/// With these we lacked CPU, so that a change may be ours.
+const DOUBTFUL: [SweepFault; 2] = [SweepFault::CpuBound, SweepFault::Starved];
 
 pub(super) fn side(file: &str, value: serde_json::Value) -> Result<Side, String> {
     let sweep: Sweep = serde_path_to_error::deserialize(value).map_err(|fault| {
@@ -86,7 +86,9 @@ fn stream(cell: &CellResult, operation: Operation, stream: &StreamResult) -> Res
         Some(text) => Quantiles::of(&Histogram::decode(text).ok_or("its histogram cannot be read")?),
         None => latency.map(of_figures).unwrap_or_default(),
     };
-    let faults = cell.faults.iter().filter(|fault| WORTHLESS.contains(fault)).map(ToString::to_string);
+    let those = |of: &[SweepFault]| {
+        cell.faults.iter().filter(|fault| of.contains(fault)).map(ToString::to_string).collect()
+    };
     Ok(Stream {
         run: Run {
             operations: stream.operations,
@@ -98,7 +100,8 @@ fn stream(cell: &CellResult, operation: Operation, stream: &StreamResult) -> Res
         },
         p50: latency.map(|latency| latency.p50),
         p99: latency.and_then(|latency| latency.p99),
-        faults: faults.collect(),
+        faults: those(&WORTHLESS),
+        doubts: those(&DOUBTFUL),
     })
 }
 

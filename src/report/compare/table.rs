@@ -33,6 +33,13 @@ pub fn table(comparison: &Comparison) -> String {
     for row in comparison.cells.iter().filter(|row| row.verdict == NOT_JUDGED) {
         let _ = writeln!(text, "Not judged: {} ({})", full_name(&row.key), row.faults.join(", "));
     }
+    for row in comparison.cells.iter().filter(|row| row.verdict != NOT_JUDGED && !row.faults.is_empty()) {
+        let (name, faults) = (full_name(&row.key), row.faults.join(", "));
+        let _ = writeln!(
+            text,
+            "In doubt: {name} ({faults}): we lacked CPU there, so no change is put down to the disk"
+        );
+    }
     for (side, only) in [("A", &comparison.only_in_a), ("B", &comparison.only_in_b)] {
         if !only.is_empty() {
             let names: Vec<String> = only.iter().map(full_name).collect();

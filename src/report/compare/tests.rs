@@ -115,13 +115,27 @@ fn a_device_against_its_files_names_what_the_file_system_costs() {
 fn a_cell_that_is_not_to_be_believed_is_not_judged() {
     let a = ours(Some("ext4"), &[cell("randread", 1, 250_000.0, 1), cell("randread", 2, 250_000.0, 2)]);
     let mut b = ours(Some("ext4"), &[cell("randread", 1, 500_000.0, 3), cell("randread", 2, 250_000.0, 4)]);
-    b["cells"][0]["faults"] = json!(["starved"]);
+    b["cells"][0]["faults"] = json!(["cached"]);
     let comparison = compared(&a, &b);
     assert_eq!((comparison.cells[0].verdict, comparison.verdict), ("not_judged", "same"));
-    assert!(table(&comparison).contains("Not judged: 4KiB randread, depth 1, reads (starved in B)"));
+    assert!(table(&comparison).contains("Not judged: 4KiB randread, depth 1, reads (cached in B)"));
     b["cells"].as_array_mut().unwrap().truncate(1);
     let nothing = compare(&side("a.json", &a), &side("b.json", &b)).unwrap_err();
-    assert_eq!(nothing, "nothing of a.json and b.json is to be believed (starved in B): measure again");
+    assert_eq!(nothing, "nothing of a.json and b.json is to be believed (cached in B): measure again");
+}
+
+#[test]
+fn where_we_lacked_cpu_no_change_is_put_down_to_the_disk() {
+    let a = ours(Some("ext4"), &[cell("randread", 1, 250_000.0, 1)]);
+    let mut b = ours(Some("ext4"), &[cell("randread", 1, 500_000.0, 3)]);
+    assert!(compared(&a, &b).is_worse());
+    b["cells"][0]["faults"] = json!(["starved"]);
+    let comparison = compared(&a, &b);
+    assert_eq!((comparison.cells[0].verdict, comparison.verdict), ("unsure", "unsure"));
+    let ratio = comparison.cells[0].iops.as_ref().map(|pair| (pair.ratio * 10.0).round());
+    assert_eq!(ratio, Some(5.0), "the figures are shown all the same");
+    let text = table(&comparison);
+    assert!(text.contains("In doubt: 4KiB randread, depth 1, reads (starved in B)"), "{text}");
 }
 
 fn fio_job(name: &str, options: Value, iops: f64, p50: u64, latency: &str) -> Value {
