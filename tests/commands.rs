@@ -106,6 +106,34 @@ fn a_path_that_is_not_there_is_not_made() {
 }
 
 #[test]
+fn a_sweep_that_cannot_be_is_refused_in_one_line_and_leaves_nothing() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    for (flags, says) in [
+        (&["--preset=nitely"][..], "a similar value exists: 'nightly'"),
+        (&["--pattern=randred"], "a similar value exists: 'randread'"),
+        (&["--seconds=1", "--warm-up=2s"], "a warm-up of 2s is not shorter than the 1s"),
+        (&["--block-size=1000B"], "multiple of 512B"),
+        (&["--depth=4096", "--jobs=64"], "of buffers, and `--memory` allows"),
+        (&["--pattern=randwrite", "--seconds=20m"], "say `--yes` to more than 10GiB"),
+        (&["--file-size=100000GiB"], "at most half of what is free"),
+        (&["--json=none/a.json"], "none/a.json: its directory cannot be opened"),
+        (&["--html=/dev/null"], "no regular file"),
+        (&["--preset=quick", "--depth=4"], "has its own patterns"),
+        (&["--method=fsync"], "patterns that commit"),
+    ] {
+        let output = diskcanary(&[&["sweep", path], flags].concat());
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {output:?}");
+        let error = text(&output.stderr);
+        assert!(output.stdout.is_empty() && error.contains(says), "{flags:?}: {error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{flags:?} left something");
+    }
+    let output = diskcanary(&["sweep", "/var/tmp/no-such-place"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("does not exist"), "{output:?}");
+}
+
+#[test]
 fn clean_leaves_alone_what_is_not_ours() {
     let folder = folder();
     let theirs = folder.path().join(".diskcanary");

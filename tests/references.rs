@@ -24,6 +24,15 @@ fn schema_of_sweeps() {
     same("docs/sweep.schema.json", &diskcanary::report::sweep::schema());
 }
 
+#[test]
+fn presets_of_sweeps() {
+    let page = fs::read_to_string("docs/sweeps.md").unwrap();
+    let (begin, end) = ("<!-- presets: made from the code -->\n", "<!-- end of presets -->");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    same("docs/sweeps.md", &format!("{before}{begin}{}{end}{after}", diskcanary::report::sweep::presets()));
+}
+
 fn same(path: &str, made: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("BLESS").is_some() {

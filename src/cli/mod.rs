@@ -12,6 +12,8 @@ mod probe;
 mod reference;
 mod run;
 mod spared;
+mod sweep;
+mod traces;
 
 pub use reference::reference;
 
@@ -50,6 +52,9 @@ enum Command {
     /// Compare two results of `sweep` (or of fio) cell by cell, with a test that knows noise: exit code 0 when nothing is
     /// worse in B, 1 when something is, 2 when they cannot be compared.
     Compare(compare::Args),
+    /// Measure one disk thoroughly, now: IOPS, throughput and latency of each pattern at each depth, with what is not to be
+    /// believed. Says what it will write and how long it takes before it begins.
+    Sweep(Box<sweep::Args>),
     /// Remove the probe files that diskcanary made for PATH.
     Clean(clean::Args),
     /// Have a running daemon leave a target's disk alone for a while: no commit, no read, no look.
@@ -103,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => explain::command(&args),
         Command::Probe(args) => probe::command(&args),
         Command::Compare(args) => compare::command(&args),
+        Command::Sweep(args) => sweep::command(&args),
         Command::Clean(args) => clean::command(&args),
         Command::Pause(args) => pause::pause(&args),
         Command::Resume(args) => pause::resume(&args),

@@ -2,22 +2,20 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::look::{self, Look};
+use super::traces::{before, hung, what, within};
 use super::{BAD_CONFIG, Ending};
 use crate::config::TargetPlan;
 use crate::daemon::{self, Ended, Halt, Once, Step};
 use crate::io::{Wait, Wish};
-use crate::probe::layout::{self, Role};
-use crate::probe::{Method, Profile, home};
+use crate::probe::layout::Role;
+use crate::probe::{Method, Profile};
 use crate::report::probe::{Subject, json, table};
-use crate::sys::{self, Errno};
-use crate::target::Place;
+use crate::sys::Errno;
 use crate::units::{Bytes, Span};
 
 /// Rest before each run: long enough for most disks to fall back into their idle state.
@@ -71,7 +69,7 @@ pub(super) struct Args {
     timeout: Span,
 }
 
-fn words<T: Copy + Send + Sync + 'static>(
+pub(super) fn words<T: Copy + Send + Sync + 'static>(
     all: &'static [T],
     label: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
@@ -122,7 +120,9 @@ pub(super) fn command(args: &Args) -> Ending {
     let ended = daemon::once(&wish, &mut |step| screen.show(step));
     screen.clear();
     let left = match (place, before) {
-        (Some(place), Some(before)) if !args.keep && !ended.laid.is_empty() => tidy(&place, &before, &ended),
+        (Some(place), Some(before)) if !args.keep && !ended.laid.is_empty() => {
+            before.tidy(&place, &ended.laid, ended.released)
+        }
         _ => None,
     };
     report(args, &wish.plan, ended, left)
@@ -146,66 +146,6 @@ fn plan(args: &Args) -> TargetPlan {
     plan
 }
 
-/// What lay there before us.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    home: bool,
-    commits: Option<Bytes>,
-    reads: Option<Bytes>,
-}
-
-fn before(dir: PathBuf) -> impl FnOnce() -> Before + Send + 'static {
-    move || {
-        let wished = |role| layout::there(&dir, role).map(|head| Bytes::new(head.wished));
-        Before {
-            home: sys::metadata(&dir.join(home::NAME)).is_ok(),
-            commits: wished(Role::Commits),
-            reads: wished(Role::Reads),
-        }
-    }
-}
-
-impl Before {
-    /// A file that is there is used as it is: to lay it out in another size would take it from the daemon that owns it.
-    fn use_in(&self, plan: &mut TargetPlan) {
-        if let (Some(commit), Some(size)) = (&mut plan.commit, self.commits) {
-            commit.file_size = size;
-        }
-        if let (Some(read), Some(size)) = (&mut plan.read, self.reads) {
-            read.file_size = size;
-        }
-    }
-}
-
-/// Removes what was laid out for this command alone; what is left, if something is.
-fn tidy(place: &Place, before: &Before, ended: &Ended) -> Option<String> {
-    let (dir, all, laid) = (place.dir.clone(), !before.home, ended.laid.clone());
-    let at = dir.join(home::NAME);
-    let left = |why: &str| {
-        Some(format!("the probe files are left in {} ({why}); `diskcanary clean` removes them", at.display()))
-    };
-    if !ended.released {
-        return left("an operation on them is still out");
-    }
-    let removed = within(Duration::from_secs(10), move || match all {
-        true => home::clean(&dir).map(drop),
-        false => laid.iter().try_for_each(|role| home::remove(&dir, *role)),
-    });
-    match removed {
-        None => left("removing them takes too long"),
-        Some(Err(why)) => left(&why),
-        Some(Ok(())) => None,
-    }
-}
-
-/// Runs what may never return on a thread of its own; `None` when it takes longer than we wait.
-fn within<T: Send + 'static>(patience: Duration, act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (tell, told) = channel();
-    // Nobody may wait for the answer any more.
-    thread::Builder::new().spawn(move || drop(tell.send(act()))).ok()?;
-    told.recv_timeout(patience).ok()
-}
-
 fn report(args: &Args, plan: &TargetPlan, ended: Ended, left: Option<String>) -> Ending {
     let mut error = ended.halt.as_ref().map(|halt| halted(halt, &args.path));
     let runs = || ended.commits.iter().chain(&ended.reads);
@@ -225,7 +165,7 @@ fn report(args: &Args, plan: &TargetPlan, ended: Ended, left: Option<String>) ->
     Ending { text, code: u8::from(error.is_some()), error }
 }
 
-fn halted(halt: &Halt, path: &Path) -> String {
+pub(super) fn halted(halt: &Halt, path: &Path) -> String {
     let path = path.display();
     match halt {
         Halt::Hung(Some(op), age) => format!("{path}: {}", hung(&format!("a {}", what(*op)), *age)),
@@ -239,24 +179,6 @@ fn halted(halt: &Halt, path: &Path) -> String {
         Halt::Panicked(message) => format!("this is a bug in diskcanary: {message}"),
         Halt::Start(errno) => format!("cannot start: {errno}"),
     }
-}
-
-fn what(op: crate::io::Op) -> &'static str {
-    use crate::io::Op;
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::Sync => "sync",
-        Op::Open => "look at the probe files",
-        Op::Layout => "write of the probe file",
-    }
-}
-
-fn hung(what: &str, age: Duration) -> String {
-    format!(
-        "the disk does not answer: {what} has been out for {:.1} s and is given up; `dmesg` may say why",
-        age.as_secs_f64()
-    )
 }
 
 fn subject(args: &Args, plan: &TargetPlan, ended: &Ended) -> Subject {
@@ -356,13 +278,5 @@ mod tests {
     fn a_method_that_contradicts_its_profile_is_refused_before_anything_is_looked_at() {
         let args = parse(&["/no/such/place", "--profile=odsync", "--method=fsync"]).unwrap();
         assert_eq!(command(&args).code, 2);
-    }
-
-    #[test]
-    fn what_never_comes_back_is_not_waited_for() {
-        assert_eq!(within(Duration::from_secs(20), || 7), Some(7));
-        let (_keep, never) = channel::<()>();
-        assert_eq!(within(Duration::from_millis(20), move || never.recv().is_ok()), None);
-        assert!(hung("a sync", Duration::from_millis(30_040)).contains("a sync has been out for 30.0 s"));
     }
 }

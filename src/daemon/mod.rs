@@ -4,6 +4,7 @@
 //! do what may never return; and the main thread, which serves HTTP. A ticker beats beside them, so that a long sample
 //! can be told from a daemon that was stopped, and a sampler looks at the machine once a second.
 
+mod about;
 mod budget;
 mod content;
 mod control;
@@ -13,10 +14,12 @@ mod footing;
 mod forecast;
 mod inbox;
 mod keep;
+mod lanes;
 mod once;
 mod reload;
 mod sampler;
 mod seats;
+mod sweep_once;
 mod target;
 mod wanted;
 mod watch;
@@ -42,6 +45,7 @@ use crate::target::Roots;
 pub use forecast::series;
 pub use once::{Ended, Halt, Once, Step, once};
 pub use reload::Load;
+pub use sweep_once::{SweepOnce, SweepStep, Swept, sweep_once};
 
 use content::FromControl;
 use control::{Control, Message};

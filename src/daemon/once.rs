@@ -2,32 +2,19 @@
 //! daemon, so that a disk which hangs holds a lane, and we can say since when.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-
-use super::control::spec;
-use super::start_ticker;
-use crate::clock::{self, Tick};
+use super::lanes::Lanes;
+use crate::clock;
 use crate::config::TargetPlan;
-use crate::io::{Inflight, Op};
-use crate::probe::heartbeat::Heartbeat;
+use crate::io::Op;
 use crate::probe::layout::{self, Head, Role};
 use crate::probe::{Finding, Outcome, Probe, Trouble};
-use crate::schedule::reader::{self, OpenedReads};
-use crate::schedule::writer::{self, FileState, Prepared};
-use crate::schedule::{Context, Job, Lane, Report};
-use crate::sys::{self, Errno};
-use crate::target::{Roots, Target};
-
-/// How often what is out and the signals are looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long the lanes may take to let go of what they hold.
-const RELEASE: Duration = Duration::from_secs(2);
+use crate::schedule::reader::OpenedReads;
+use crate::schedule::writer::{FileState, Prepared};
+use crate::schedule::{Job, Report};
+use crate::sys::Errno;
+use crate::target::Target;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -90,7 +77,7 @@ pub struct Ended {
 /// Looks at the target, lays out what is missing, and runs each probe. `tell` hears what is being done.
 pub fn once(wish: &Once, tell: &mut dyn FnMut(Step)) -> Ended {
     let mut ended = Ended::default();
-    let mut lanes = match Lanes::start(wish) {
+    let mut lanes = match Lanes::start(&wish.plan, wish.patience, false) {
         Ok(lanes) => lanes,
         Err(errno) => return Ended { halt: Some(Halt::Start(errno)), released: true, ..ended },
     };
@@ -153,7 +140,7 @@ fn files(
     Ok(heads)
 }
 
-fn lay(
+pub(super) fn lay(
     role: Role,
     lanes: &mut Lanes,
     tell: &mut dyn FnMut(Step),
@@ -231,135 +218,10 @@ fn fail(probe: Probe, trouble: Trouble, ended: &mut Ended) {
     if probe == Probe::Commit { &mut ended.commits } else { &mut ended.reads }.push(run);
 }
 
-fn failed(report: Report) -> Halt {
+pub(super) fn failed(report: Report) -> Halt {
     match report {
         Report::Failed(trouble) => Halt::Failed(trouble),
         Report::Panicked(message) => Halt::Panicked(message),
         other => Halt::Panicked(format!("the lane answered something else: {other:?}")),
     }
-}
-
-/// Both lanes of the target, one job out at a time.
-struct Lanes {
-    writer: Lane,
-    reader: Lane,
-    reports: Receiver<Report>,
-    inflight: Arc<Inflight>,
-    patience: Duration,
-    told_to_end: Arc<AtomicBool>,
-}
-
-impl Lanes {
-    fn start(wish: &Once) -> Result<Self, Errno> {
-        let told_to_end = watch_signals()?;
-        let heart = Arc::new(Heartbeat::new(clock::now()));
-        start_ticker(Arc::clone(&heart), || (), || ()).map_err(|_| Errno::EAGAIN)?;
-        let context = Context {
-            spec: Arc::new(spec(&wish.plan)),
-            inflight: Arc::new(Inflight::default()),
-            heart,
-            roots: Arc::new(Roots::default()),
-            seed: sys::hostname_hash(),
-        };
-        let (sender, reports) = channel();
-        let report = || {
-            let sender = sender.clone();
-            // Whoever asked may have given up; then nobody needs the answer.
-            move |report, _| drop(sender.send(report))
-        };
-        Ok(Self {
-            writer: writer::spawn(context.clone(), report())?,
-            reader: reader::spawn(context.clone(), report())?,
-            reports,
-            inflight: context.inflight,
-            patience: wish.patience,
-            told_to_end,
-        })
-    }
-
-    fn ask(&mut self, job: Job) -> Result<Report, Halt> {
-        let reads = matches!(job, Job::OpenFile { .. } | Job::OpenDevice | Job::Read { .. });
-        let lane = if reads { &self.reader } else { &self.writer };
-        let given = clock::now();
-        if !lane.give(None, job) {
-            return Err(Halt::Panicked("the lane takes no job".to_owned()));
-        }
-        loop {
-            match self.reports.recv_timeout(LOOK) {
-                Ok(Report::Panicked(message)) => return Err(Halt::Panicked(message)),
-                Ok(report) => return Ok(report),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Halt::Panicked("the lane is gone".to_owned()));
-                }
-                Err(RecvTimeoutError::Timeout) => self.look(given)?,
-            }
-        }
-    }
-
-    fn look(&self, given: Tick) -> Result<(), Halt> {
-        if self.told_to_end.load(Relaxed) {
-            return Err(Halt::Interrupted);
-        }
-        let now = clock::now();
-        let out = now.since(given);
-        if out < self.patience {
-            return Ok(());
-        }
-        let ages = Op::ALL.map(|op| (op, self.inflight.age(op, now)));
-        let oldest = ages.into_iter().filter(|(_, age)| !age.is_zero()).max_by_key(|(_, age)| *age);
-        Err(oldest.map_or(Halt::Hung(None, out), |(op, age)| Halt::Hung(Some(op), age)))
-    }
-
-    /// Sleeps, but not past a signal.
-    fn rest(&self, span: Duration) -> Result<(), Halt> {
-        let end = clock::now() + span;
-        loop {
-            if self.told_to_end.load(Relaxed) {
-                return Err(Halt::Interrupted);
-            }
-            let left = end.since(clock::now());
-            if left.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(left.min(LOOK));
-        }
-    }
-
-    /// Lets the lanes end; whether they did, which one that is stuck does not.
-    fn release(self) -> bool {
-        let Self { writer, reader, reports, .. } = self;
-        drop((writer, reader));
-        let end = clock::now() + RELEASE;
-        loop {
-            match reports.recv_timeout(end.since(clock::now())) {
-                Ok(_) => {}
-                Err(RecvTimeoutError::Disconnected) => return true,
-                Err(RecvTimeoutError::Timeout) => return false,
-            }
-        }
-    }
-}
-
-/// A flag that is set when a signal tells us to end.
-fn watch_signals() -> Result<Arc<AtomicBool>, Errno> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (mut term, mut int, mut hup) = {
-        let _inside = runtime.enter();
-        let on = |kind| signal(kind).map_err(Errno::from);
-        (on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?)
-    };
-    let told = Arc::new(AtomicBool::new(false));
-    let tell = Arc::clone(&told);
-    let watch = move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = int.recv() => {}
-                _ = hup.recv() => {}
-            }
-        });
-        tell.store(true, Relaxed);
-    };
-    thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(watch)?;
-    Ok(told)
 }

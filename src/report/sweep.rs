@@ -3,11 +3,13 @@
 mod csv;
 mod facts;
 mod html;
+mod presets;
 mod text;
 mod words;
 
 pub use csv::csv;
 pub use html::html;
+pub use presets::presets;
 pub use text::text;
 
 use schemars::generate::SchemaSettings;

@@ -31,6 +31,37 @@ pub fn hostname_hash() -> u64 {
     xxhash_rust::xxh3::xxh3_64(&seed)
 }
 
+/// The machine, in the words that a report has of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Model of the CPU; empty where the kernel does not tell.
+    pub cpu: String,
+    /// How many CPUs we may use.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// The machine that we run on, by `/proc` and the kernel.
+pub fn host() -> Host {
+    let text = |path: &str| super::read_text(std::path::Path::new(path)).unwrap_or_default();
+    let value = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let memory =
+        value(&text("/proc/meminfo"), "MemTotal").and_then(|kib| kib.split(' ').next()?.parse::<u64>().ok());
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Host {
+        kernel: uname().release().to_string_lossy().into_owned(),
+        cpu: value(&text("/proc/cpuinfo"), "model name").unwrap_or_default(),
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        memory: memory.unwrap_or(0) << 10,
+    }
+}
+
 /// Names the calling thread, at most 15 bytes, as `top -H` and `/proc/self/task` show it.
 pub fn name_thread(name: &str) {
     let mut short: Vec<u8> = name.bytes().filter(|b| *b != 0).take(15).collect();

@@ -23,7 +23,7 @@ pub use device::{Device, Direct};
 pub use dir::{Dir, EntryKind, Space, make_directories, stat};
 pub use errno::Errno;
 pub use file::{Alignment, Extents, File, FileStat};
-pub use host::{SchedWait, hostname_hash, is_root, name_thread, page_size, random, user_id};
+pub use host::{Host, SchedWait, host, hostname_hash, is_root, name_thread, page_size, random, user_id};
 pub use memory::{limit_heaps, lock_data, lock_limit, lock_program};
 pub use mounts::{MountWatch, Waker};
 pub use nowait::{answers_without_waiting, read_without_waiting};

@@ -26,6 +26,15 @@ impl Chromium {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// What the page said on its console, errors and refused loads among it, a line each.
+    pub fn console(&self, url: &str) -> Vec<String> {
+        let mut command = self.command();
+        command.args(["--enable-logging=stderr", "--v=0", "--dump-dom", url]);
+        let output = output_within(Duration::from_secs(60), command);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        said.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect()
+    }
+
     /// A picture of the page in a window of this size, written as PNG to `file`.
     pub fn screenshot(&self, url: &str, (width, height): (u32, u32), file: &Path) {
         let mut command = self.command();

@@ -67,6 +67,7 @@ mod needs;
 mod postgres;
 mod prometheus;
 mod rules;
+mod schema;
 mod scratch;
 mod strace;
 mod sweeping;
@@ -94,6 +95,7 @@ pub use prometheus::{
     Prometheus, Series, promtool_check_config, promtool_check_metrics, promtool_test_rules,
 };
 pub use rules::{Count, Hang, Op};
+pub use schema::assert_valid;
 pub use scratch::{Scratch, checksum};
 pub use strace::{Call, Strace, StraceLog};
 pub use sweeping::{Opening, Sweeping, cell, lasting, lay};

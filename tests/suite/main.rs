@@ -47,6 +47,7 @@ mod stalls;
 mod starvation;
 mod state;
 mod sweep_rig;
+mod sweeps;
 mod targets;
 mod truths;
 mod watch;

@@ -179,7 +179,11 @@ impl Leg {
         }
         let running = now.since(course.started());
         match course.limits.warm_up {
-            WarmUp::Time(time) => running >= time,
+            // What a cell may move binds its warm-up too: so there is a most that can be said beforehand.
+            WarmUp::Time(time) => {
+                let most = course.limits.bytes.unwrap_or(u64::MAX);
+                running >= time || course.watch.progress().bytes >= most
+            }
             WarmUp::Completions(each) => {
                 if self.cold && self.count >= u64::from(each) * self.depth {
                     self.cold = false;
