@@ -12,6 +12,8 @@ pub struct Watch {
     operations: AtomicU64,
     bytes: AtomicU64,
     warm: AtomicBool,
+    /// Operations and bytes of the cells before.
+    before: [AtomicU64; 2],
 }
 
 /// How far the cell is that runs now.
@@ -47,10 +49,18 @@ impl Watch {
         }
     }
 
+    /// Operations and bytes of all cells so far.
+    pub fn moved(&self) -> (u64, u64) {
+        let [operations, bytes] = &self.before;
+        let now = self.progress();
+        (operations.load(Relaxed) + now.operations, bytes.load(Relaxed) + now.bytes)
+    }
+
     /// A cell begins.
     pub(super) fn begin(&self) {
-        self.operations.store(0, Relaxed);
-        self.bytes.store(0, Relaxed);
+        let [operations, bytes] = &self.before;
+        operations.fetch_add(self.operations.swap(0, Relaxed), Relaxed);
+        bytes.fetch_add(self.bytes.swap(0, Relaxed), Relaxed);
         self.warm.store(false, Relaxed);
     }
 
@@ -90,5 +100,7 @@ mod tests {
         assert_eq!(watch.progress(), Progress { operations: 4, bytes: 4608, warm: true });
         watch.begin();
         assert_eq!(watch.progress(), Progress::default());
+        watch.pass(1, 512);
+        assert_eq!(watch.moved(), (5, 5120));
     }
 }

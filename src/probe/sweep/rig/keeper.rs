@@ -122,7 +122,10 @@ impl<'a> Keeper<'a> {
 
     /// Until the course is over and all is back.
     pub(super) fn keep(&mut self) {
-        self.fill(clock::now());
+        let now = clock::now();
+        self.fill(now);
+        // A file system that is frozen keeps the very first submit.
+        self.show_oldest(now);
         self.engine.flush();
         while self.engine.outstanding() > 0 {
             let batch = self.reap();
@@ -147,6 +150,8 @@ impl<'a> Keeper<'a> {
         while !self.over {
             let began = clock::now();
             self.fill(began);
+            self.shown = Tick::default();
+            self.show_oldest(began);
             self.engine.flush();
             while self.engine.outstanding() > 0 {
                 let batch = self.reap();
