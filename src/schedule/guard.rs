@@ -136,10 +136,15 @@ impl Slot {
             Verdict::Run => Offer::Begin { light: false },
             Verdict::Shrink => Offer::Begin { light: true },
             Verdict::Skip(reason) => {
-                let again = (now + self.again).max(self.opens);
-                if again < self.closes { Offer::Again(again, reason) } else { Offer::Passed(reason) }
+                self.later(now).map_or(Offer::Passed(reason), |again| Offer::Again(again, reason))
             }
         }
+    }
+
+    /// When it is offered again after an offer at `now` that came to nothing; `None`: it has passed.
+    pub fn later(&self, now: Tick) -> Option<Tick> {
+        let again = (now + self.again).max(self.opens);
+        (again < self.closes).then_some(again)
     }
 }
 

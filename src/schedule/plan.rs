@@ -83,6 +83,14 @@ struct Claim {
     until: Tick,
 }
 
+/// A device that is held for a task alone, also while no run of it is out.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    device: usize,
+    task: TaskId,
+    reason: &'static str,
+}
+
 /// Decides what runs.
 #[derive(Debug)]
 pub struct Planner {
@@ -97,6 +105,7 @@ pub struct Planner {
     /// What is out.
     running: Vec<(LaneId, TaskId)>,
     claims: Vec<Claim>,
+    holds: Vec<Hold>,
     devices: Vec<String>,
 }
 
@@ -104,7 +113,8 @@ impl Planner {
     /// A planner without tasks. `epoch` is the wall-clock time at tick 0, `lease` how long a run may hold its devices.
     pub fn new(epoch: Duration, lease: Duration) -> Self {
         let (due, tasks, free, running) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { epoch, lease, due, tasks, free, running, claims: Vec::new(), devices: Vec::new() }
+        let (claims, holds, devices) = (Vec::new(), Vec::new(), Vec::new());
+        Self { epoch, lease, due, tasks, free, running, claims, holds, devices }
     }
 
     /// A new task that is not due yet. `seed` makes its instants; it should hold host, target and probe.
@@ -123,6 +133,7 @@ impl Planner {
     /// Takes a task away. What is out of it keeps its lane until it is back and its devices until the lease ends.
     pub fn remove(&mut self, id: TaskId) {
         self.set(id, When::Never, Tick::default());
+        self.release(id);
         let Some(task) = self.tasks.get_mut(id.0).filter(|task| !task.gone) else { return };
         task.gone = true;
         if !self.is_out(id) {
@@ -141,6 +152,31 @@ impl Planner {
     /// What is out of the task has taken too long: its devices are free for others.
     pub fn forfeit(&mut self, id: TaskId) {
         self.claims.retain(|claim| claim.task != id);
+        self.release(id);
+    }
+
+    /// Holds the task's devices for it alone from now on, also between its runs: slots of others that pass meanwhile are counted under
+    /// `reason`. What is out there comes back first. `false` where another task holds one of them.
+    pub fn seize(&mut self, id: TaskId, reason: &'static str) -> bool {
+        let Some(task) = self.tasks.get(id.0) else { return false };
+        if self.holder(id).is_some() {
+            return false;
+        }
+        self.holds.retain(|hold| hold.task != id);
+        self.holds.extend(task.devices.iter().map(|device| Hold { device: *device, task: id, reason }));
+        true
+    }
+
+    /// Nothing is held for the task any more.
+    pub fn release(&mut self, id: TaskId) {
+        self.holds.retain(|hold| hold.task != id);
+    }
+
+    /// Why another task holds one of the task's devices, if one does.
+    pub fn holder(&self, id: TaskId) -> Option<&'static str> {
+        let devices = &self.tasks.get(id.0)?.devices;
+        let others = self.holds.iter().filter(|hold| hold.task != id);
+        others.filter(|hold| devices.contains(&hold.device)).map(|hold| hold.reason).next()
     }
 
     /// When the task is due from now on. The slot that is going on gets an instant in what is left of it. Setting what is
@@ -249,7 +285,7 @@ impl Planner {
 
     /// Counts the slots that ended before `now` with the task's run still due, and goes on with the slot of `now`.
     fn pass_slots(&mut self, id: TaskId, now: Tick, decision: &mut Decision) {
-        let (out, taken) = (self.lane_is_out(id), self.device_is_taken(id));
+        let (out, taken, holder) = (self.lane_is_out(id), self.device_is_taken(id), self.holder(id));
         let task = &mut self.tasks[id.0];
         let When::Every(interval) = task.when else { return };
         let current = slot_of(now, interval, self.epoch);
@@ -263,7 +299,7 @@ impl Planner {
         }
         task.slot += passed;
         self.due[id.0] = task.instant(task.slot, interval, self.epoch);
-        match task.hold {
+        match task.hold.or(holder.filter(|_| !out)) {
             Some(reason) => decision.skipped.push((id, reason, passed)),
             None if !out && taken => {
                 decision.skipped.push((id, DEVICE_BUSY, passed));
@@ -302,7 +338,8 @@ impl Planner {
     }
 
     fn device_is_taken(&self, id: TaskId) -> bool {
-        self.claims.iter().any(|claim| self.tasks[id.0].devices.contains(&claim.device))
+        self.holder(id).is_some()
+            || self.claims.iter().any(|claim| self.tasks[id.0].devices.contains(&claim.device))
     }
 
     fn device(&mut self, name: &str) -> usize {

@@ -170,6 +170,12 @@ impl Commits {
     }
 }
 
+/// How many bytes reach the disk for one that a sweep writes, on average: of plain writes past the cache those alone; of commits (whose
+/// method is not known here) what an fsync of 4 KiB adds too.
+pub fn amplification(file_system: Option<&str>, commits: bool) -> f64 {
+    if commits { 1.0 + adds(file_system).to_fsync.0 / PAGE as f64 } else { 1.0 }
+}
+
 /// What a run of reads costs.
 pub fn reads() -> Toll {
     let reads = (SINGLES + AT_DEPTH) as f64;
@@ -246,6 +252,12 @@ mod tests {
             |writes| run.charged(&at_disk(writes), Some("btrfs"), Some(Duration::ZERO), 1).operations / 3.0;
         assert!((charged(7.0) - 9.0).abs() < 1e-9, "{}", charged(7.0));
         assert!((charged(500.0) - 11.1).abs() < 1e-9, "another's work: {}", charged(500.0));
+    }
+
+    #[test]
+    fn a_sweep_is_charged_what_its_file_system_adds() {
+        assert_eq!((amplification(Some("ext4"), false), amplification(Some("ext4"), true)), (1.0, 3.5));
+        assert_eq!((amplification(Some("btrfs"), true), amplification(None, false)), (30.0, 1.0));
     }
 
     #[test]
