@@ -19,7 +19,7 @@ pub(super) const COMMIT_INTERVAL: Span = Span::seconds(2);
 pub(super) const READ_INTERVAL: Span = Span::seconds(30);
 
 /// An interval that somebody asked for may cost more than the defaults allow: so many times what it is expected to cost.
-const ROOM: f64 = 2.0;
+pub(super) const ROOM: f64 = 2.0;
 
 /// What the file says that all probes on a disk may cost, at the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub struct BudgetPlan {
     pub read_per_day: Option<Bytes>,
     /// Requests in a second, over half an hour.
     pub operations_per_second: Option<u32>,
+    /// Bytes that sweeps may write in a day.
+    pub sweep_write_per_day: Option<Bytes>,
+    /// Bytes that sweeps may read in a day.
+    pub sweep_read_per_day: Option<Bytes>,
 }
 
 impl BudgetPlan {

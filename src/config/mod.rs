@@ -9,6 +9,7 @@ mod raw;
 mod reference;
 mod resolve;
 mod section;
+mod sweep;
 mod word;
 mod yaml;
 
@@ -16,6 +17,7 @@ pub use budget::{A_DAY, BudgetPlan, OPERATIONS};
 pub use error::Error;
 pub use plan::{CommitPlan, DiscoverPlan, NoStateDirectory, Plan, ReadPlan, TargetPlan, state_directory};
 pub use reference::reference;
+pub use sweep::{ASSUMED, SweepPlan};
 
 #[cfg(test)]
 mod tests;

@@ -10,20 +10,22 @@ use crate::probe::{Method, Profile};
 use crate::target::Wishes;
 use crate::units::{Bytes, Span};
 
-use super::raw::{RawCommit, RawRead};
-use super::{BudgetPlan, Error, resolve, yaml};
+use super::raw::{self, RawCommit, RawRead};
+use super::{BudgetPlan, Error, SweepPlan, resolve, yaml};
 
 /// All that the daemon was asked to probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Those that have a name; names are unique. Empty only beside `discover`.
     pub targets: Vec<TargetPlan>,
     /// Those that are to be found.
     pub discover: Option<DiscoverPlan>,
+    /// For the buffers of all sweeps together.
+    pub memory: Bytes,
 }
 
 /// What is to be found, and how it is probed then.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DiscoverPlan {
     /// What is looked for.
     pub wishes: Wishes,
@@ -32,7 +34,7 @@ pub struct DiscoverPlan {
 }
 
 /// One directory or block device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TargetPlan {
     /// The value of the label `target`: not empty, at most 200 bytes, any characters.
     pub name: String,
@@ -56,6 +58,8 @@ pub struct TargetPlan {
     pub baseline_iops: Option<u32>,
     /// From which age on an operation counts as stalled; `None`: learned from what the disk does.
     pub stall_threshold: Option<Span>,
+    /// Full measurements by a schedule; `None`: never.
+    pub sweep: Option<SweepPlan>,
 }
 
 /// How commits are probed.
@@ -106,7 +110,7 @@ impl Plan {
 
     /// Without a config file: one target named `default`, at the directory that [`state_directory`] names.
     pub fn default_for_state_dir(dir: PathBuf) -> Self {
-        Self { targets: vec![TargetPlan::at("default", dir)], discover: None }
+        Self { targets: vec![TargetPlan::at("default", dir)], discover: None, memory: raw::memory() }
     }
 }
 
@@ -125,6 +129,7 @@ impl TargetPlan {
             budget: BudgetPlan::default(),
             baseline_iops: None,
             stall_threshold: None,
+            sweep: None,
         }
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::probe::sweep::{self, Preset};
 use crate::probe::{Method, Profile};
+use crate::schedule::guard::Thresholds;
 use crate::units::{Bytes, Span};
 
 use super::section::Section;
@@ -23,6 +25,15 @@ pub(super) struct RawConfig {
     /// What to probe, as it comes and goes: the disks of this machine that no target of `targets` is on.
     #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
     pub(super) discover: Option<Section<RawDiscover>>,
+    /// Memory for the buffers of all sweeps together: 1MiB to 64GiB. A sweep waits until there is enough for its largest cell; one
+    /// that could never have enough leaves those cells out, and says so.
+    #[serde(default = "memory")]
+    #[schemars(schema_with = "size")]
+    pub(super) memory: Bytes,
+}
+
+pub(super) fn memory() -> Bytes {
+    Bytes::mib(96)
 }
 
 /// A key without a value is there too, with all its defaults.
@@ -132,6 +143,99 @@ pub(super) struct RawTarget {
     /// What is known of the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) spec: Option<Section<RawSpec>>,
+    /// Full measurements of what the disk can do, by a schedule: reads and writes of many sizes and depths in the read file, which take
+    /// the disk for themselves for some minutes. On a block device only reads. Without it, and without a `schedule` in it, there is
+    /// never one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sweep: Option<Section<RawSweep>>,
+}
+
+/// When the disk is measured in full, and when it is left alone.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawSweep {
+    /// What is measured: `nightly` is small enough for every night; the others are for a purpose, and cost more (`explain` says how
+    /// much).
+    #[serde(serialize_with = "word::serialize", deserialize_with = "word::deserialize")]
+    #[schemars(schema_with = "word::schema::<Preset>")]
+    pub(super) preset: Preset,
+    /// Five cron fields: minute, hour, day of the month, month, day of the week, as in `30 3 * * *`. Without this key there is never a
+    /// sweep. One that may not begin then is tried again for four hours, or until the next one is due.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "text")]
+    pub(super) schedule: Option<String>,
+    /// Whose clocks the schedule goes by, as in `Europe/Berlin`. Without this key: the machine's.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "text")]
+    pub(super) time_zone: Option<String>,
+    /// Each host and target begins later than the schedule by a time of its own, which is shorter than this and always the same: 0s to
+    /// 12h. So the disks behind many machines are not all measured at once.
+    #[schemars(schema_with = "time")]
+    pub(super) spread: Span,
+    /// A cell whose mean latency passes this is cut short, and its ladder of depths ends there: 1ms to 1h.
+    #[schemars(schema_with = "time")]
+    pub(super) ceiling: Span,
+    /// What the disk earns back in burst credits. Between two cells a sweep rests until what the last one took above the rate is
+    /// there again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rest: Option<Section<RawRest>>,
+    /// When others need the disk more: a sweep does not begin, and one that is under way ends before its next cell, or within some
+    /// seconds.
+    pub(super) guard: Section<RawGuard>,
+}
+
+impl Default for RawSweep {
+    fn default() -> Self {
+        Self {
+            preset: Preset::Nightly,
+            schedule: None,
+            time_zone: None,
+            spread: Span::seconds(0),
+            ceiling: Span::from(sweep::Plan::CEILING),
+            rest: None,
+            guard: Section::default(),
+        }
+    }
+}
+
+/// A disk's bucket of burst credits, one of which an operation takes, a large one each 256 KiB.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRest {
+    /// Credits that come back each second, which is also what the disk does without any: 1 to 100000000.
+    #[schemars(schema_with = "number")]
+    pub(super) rate: u32,
+    /// Credits that the bucket holds: 1 to 1000000000000. More than these can never be owed.
+    #[schemars(schema_with = "number")]
+    pub(super) capacity: u64,
+}
+
+/// From where on others' use of the disk, over the last 10 s, keeps a sweep away. From half of it on only cells run that keep at most
+/// 8 operations outstanding.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawGuard {
+    /// Their operations a second, as a part of the most that the last sweep found or, before there is one, of `spec.baseline_iops`:
+    /// above 0, at most 1.
+    #[schemars(schema_with = "number")]
+    pub(super) workload_share: f64,
+    /// Their operations a second, where neither is known: above 0.
+    #[schemars(schema_with = "number")]
+    pub(super) workload_iops: f64,
+    /// Their requests in the disk, on average: above 0.
+    #[schemars(schema_with = "number")]
+    pub(super) queue_depth: f64,
+    /// The part of the time in which any task of the machine waited for I/O (`some avg10` of pressure): above 0, at most 1. Counts
+    /// before a sweep; during one it would be the sweep's own.
+    #[schemars(schema_with = "number")]
+    pub(super) io_pressure: f64,
+}
+
+impl Default for RawGuard {
+    fn default() -> Self {
+        let Thresholds { workload_share, workload_iops, queue_depth, io_pressure } = Thresholds::default();
+        Self { workload_share, workload_iops, queue_depth, io_pressure }
+    }
 }
 
 /// Limits of what the probes may cost.
@@ -152,6 +256,15 @@ pub(super) struct RawBudget {
     #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "number")]
     pub(super) operations_per_second: Option<u32>,
+    /// Bytes that sweeps write at the disk in any day, beside the above: 1MiB to 1024TiB. Without this key: twice what the sweeps of the
+    /// busiest day need.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "size")]
+    pub(super) sweep_write_per_day: Option<Bytes>,
+    /// Bytes that sweeps read at the disk in any day. Without this key: as for writes.
+    #[serde(deserialize_with = "present", skip_serializing)]
+    #[schemars(schema_with = "size")]
+    pub(super) sweep_read_per_day: Option<Bytes>,
 }
 
 /// What is known of the disk.
@@ -236,6 +349,10 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Op
 
 fn number(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "number" })
+}
+
+fn text(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string" })
 }
 
 fn size(_: &mut SchemaGenerator) -> Schema {

@@ -11,7 +11,7 @@ use super::budget::{COMMIT_INTERVAL, READ_INTERVAL, stretch};
 use super::raw::{RawBudget, RawCommit, RawConfig, RawDiscover, RawRead, RawSpec, RawTarget};
 use super::section::Section;
 use super::yaml::Place;
-use super::{BudgetPlan, CommitPlan, DiscoverPlan, Plan, ReadPlan, TargetPlan};
+use super::{BudgetPlan, CommitPlan, DiscoverPlan, Plan, ReadPlan, TargetPlan, sweep};
 
 pub(super) const MOST_TARGETS: usize = 256;
 pub(super) const LONGEST_NAME: usize = 200;
@@ -23,6 +23,7 @@ const LONGEST_INTERVAL: Span = Span::seconds(86_400);
 const LONGEST_THRESHOLD: Span = Span::seconds(3600);
 const COMMIT_FILE: (Bytes, Bytes) = (Bytes::mib(4), Bytes::gib(16));
 const BUDGET: (Bytes, Bytes) = (Bytes::mib(1), Bytes::gib(1 << 20));
+const MEMORY: (Bytes, Bytes) = (Bytes::mib(1), Bytes::gib(64));
 const READ_FILE: (Bytes, Bytes) = (Bytes::mib(64), Bytes::gib(1024));
 
 /// What is wrong, and where.
@@ -32,7 +33,7 @@ pub(super) struct Fault {
     pub(super) message: String,
 }
 
-fn fault<T>(at: Place, message: impl Into<String>) -> Result<T, Fault> {
+pub(super) fn fault<T>(at: Place, message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault { at, message: message.into() })
 }
 
@@ -57,7 +58,12 @@ pub(super) fn plan(raw: RawConfig, reserved: &[&str]) -> Result<Plan, Fault> {
     }
     let here = Place::default().key("discover");
     let discover = raw.discover.map(|Section(raw)| discover(raw, &here, reserved)).transpose()?;
-    Ok(Plan { targets, discover })
+    if !(MEMORY.0..=MEMORY.1).contains(&raw.memory) {
+        let message =
+            format!("`{}` is out of range; write a size from {} to {}", raw.memory, MEMORY.0, MEMORY.1);
+        return fault(Place::default().key("memory"), message);
+    }
+    Ok(Plan { targets, discover, memory: raw.memory })
 }
 
 fn discover(raw: RawDiscover, at: &Place, reserved: &[&str]) -> Result<DiscoverPlan, Fault> {
@@ -78,6 +84,7 @@ fn discover(raw: RawDiscover, at: &Place, reserved: &[&str]) -> Result<DiscoverP
         stall_threshold: raw.stall_threshold,
         budget: None,
         spec: None,
+        sweep: None,
     };
     let like = target(like, at, reserved)?;
     if wishes.file_systems.is_empty() && !wishes.block_devices && !wishes.include.contains(&Unusual::Network)
@@ -134,8 +141,10 @@ fn target(raw: RawTarget, at: &Place, reserved: &[&str]) -> Result<TargetPlan, F
             .transpose()?
             .unwrap_or_default(),
         baseline_iops: raw.spec.map(|Section(raw)| baseline(&raw, &at.key("spec"))).transpose()?,
+        sweep: raw.sweep.map(|Section(raw)| sweep::resolve(raw, &at.key("sweep"))).transpose()?,
     };
     keep_share(&mut plan, at)?;
+    sweep::fits(&plan, at)?;
     Ok(plan)
 }
 
@@ -154,7 +163,13 @@ fn keep_share(plan: &mut TargetPlan, at: &Place) -> Result<(), Fault> {
 }
 
 fn budget(raw: &RawBudget, at: &Place) -> Result<BudgetPlan, Fault> {
-    for (key, size) in [("write_per_day", raw.write_per_day), ("read_per_day", raw.read_per_day)] {
+    let sizes = [
+        ("write_per_day", raw.write_per_day),
+        ("read_per_day", raw.read_per_day),
+        ("sweep_write_per_day", raw.sweep_write_per_day),
+        ("sweep_read_per_day", raw.sweep_read_per_day),
+    ];
+    for (key, size) in sizes {
         if let Some(size) = size.filter(|size| !(BUDGET.0..=BUDGET.1).contains(size)) {
             let message = format!("`{size}` is out of range; write a size from {} to {}", BUDGET.0, BUDGET.1);
             return fault(at.key(key), message);
@@ -168,6 +183,8 @@ fn budget(raw: &RawBudget, at: &Place) -> Result<BudgetPlan, Fault> {
         write_per_day: raw.write_per_day,
         read_per_day: raw.read_per_day,
         operations_per_second: raw.operations_per_second,
+        sweep_write_per_day: raw.sweep_write_per_day,
+        sweep_read_per_day: raw.sweep_read_per_day,
     })
 }
 

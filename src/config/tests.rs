@@ -5,7 +5,10 @@ use proptest::prelude::{Strategy, any, prop, prop_assert, prop_oneof, proptest};
 
 use super::*;
 use crate::io::{Wait, Wish};
+use crate::probe::sweep::Preset;
 use crate::probe::{Method, Profile};
+use crate::schedule::budget::Limit;
+use crate::schedule::guard::Thresholds;
 use crate::units::{Bytes, Span};
 
 fn parse(text: &str) -> Result<Plan, String> {
@@ -15,7 +18,14 @@ fn parse(text: &str) -> Result<Plan, String> {
 #[test]
 fn what_is_left_out_has_its_default() {
     let plan = parse("targets: [{name: a, path: /srv/a}]").unwrap();
-    assert_eq!(plan, Plan { targets: vec![TargetPlan::at("a", PathBuf::from("/srv/a"))], discover: None });
+    assert_eq!(
+        plan,
+        Plan {
+            targets: vec![TargetPlan::at("a", PathBuf::from("/srv/a"))],
+            discover: None,
+            memory: Bytes::mib(96)
+        }
+    );
     let target = &plan.targets[0];
     let commit = target.commit.as_ref().unwrap();
     assert_eq!((commit.profile, commit.method), (Profile::Overwrite, Method::Fdatasync));
@@ -60,8 +70,34 @@ fn every_key_does_something() {
         write_per_day: Some(Bytes::mib(1)),
         read_per_day: Some(Bytes::gib(1)),
         operations_per_second: Some(5),
+        ..BudgetPlan::default()
     };
     assert_eq!((target.budget, target.baseline_iops), (budget, Some(240)));
+}
+
+#[test]
+fn a_sweep_is_resolved_with_its_schedule_and_what_it_may_cost() {
+    let text = "{targets: [{name: pgdata, path: /p, sweep: {preset: nightly, schedule: '30 3 * * *', time_zone: Asia/Shanghai, spread: 1h}, \
+                budget: {write_per_day: 2GiB, sweep_write_per_day: 2GiB}}], memory: 48MiB}";
+    let plan = parse(text).unwrap();
+    assert_eq!(plan.memory, Bytes::mib(48));
+    let target = &plan.targets[0];
+    let sweep = target.sweep.as_ref().unwrap();
+    assert_eq!(
+        (sweep.preset, sweep.spread, sweep.guard),
+        (Preset::Nightly, Span::seconds(3600), Thresholds::default())
+    );
+    assert_eq!(sweep.calendar.as_ref().map(|c| (c.text(), c.zone())), Some(("30 3 * * *", "Asia/Shanghai")));
+    let (needs, times) = sweep.a_day(false);
+    assert_eq!(times, 1);
+    let [write, read] = target.sweep_limits(false);
+    assert_eq!(write, Limit::Written((2u64 << 30) as f64));
+    assert_eq!(read, Limit::Default(2.0 * needs.read_bytes as f64));
+    assert_eq!(sweep.a_day(true).0.written_bytes, 0, "a block device is only read");
+    let never = parse("targets: [{name: a, path: /p, sweep: {}}]").unwrap().targets.remove(0).sweep.unwrap();
+    assert_eq!((never.calendar.clone(), never.a_day(false).1, never.preset), (None, 0, Preset::Nightly));
+    assert_eq!(never.cells(false).ceiling, Some(std::time::Duration::from_millis(500)));
+    assert_eq!(parse("targets: [{name: a, path: /p}]").unwrap().targets[0].sweep, None);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::io::{Wait, Wish};
+use crate::probe::sweep::Preset;
 use crate::probe::{Method, Profile};
 use crate::target::{FileSystem, Unusual};
 
@@ -31,7 +32,7 @@ macro_rules! words {
     )*};
 }
 
-words!(Profile, Method, Wish, Wait, FileSystem, Unusual);
+words!(Profile, Method, Wish, Wait, FileSystem, Unusual, Preset);
 
 /// A word in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +96,19 @@ pub(super) fn schema<T: Word>(_: &mut SchemaGenerator) -> Schema {
 /// `; did you mean …?` when one of the valid words is near, else `;`: a list of them follows.
 pub(super) fn hint(word: &str, valid: &[&str]) -> String {
     let word: String = word.chars().take(64).collect::<String>().to_lowercase().replace('-', "_");
+    nearest(&word, valid).map_or_else(|| ";".to_owned(), |nearest| format!("; did you mean `{nearest}`?"))
+}
+
+/// The valid word that is near to this one.
+pub(super) fn nearest<'a>(word: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let word: String = word.chars().take(64).collect();
     let furthest = 1 + word.chars().count() / 4;
     valid
         .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&word, candidate), candidate))
+        .map(|candidate| (strsim::damerau_levenshtein(&word, candidate), *candidate))
         .filter(|(distance, _)| *distance <= furthest)
         .min()
-        .map(|(_, nearest)| format!("; did you mean `{nearest}`?"))
-        .unwrap_or_else(|| ";".to_owned())
+        .map(|(_, nearest)| nearest)
 }
 
 /// `a`, `b`, `c`.

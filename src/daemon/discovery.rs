@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_secs(1);
 pub(super) type Tell = dyn Fn(u64, Vec<Sighting>) + Send;
 
 /// A disk that is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sighting {
     pub(super) target: TargetPlan,
     pub(super) number: (u32, u32),
