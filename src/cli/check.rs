@@ -8,6 +8,7 @@ use crate::report::explain::File;
 
 use super::look::{self, Look};
 use super::{BAD_CONFIG, Ending, found, spared};
+use crate::target::Target;
 use crate::units::Span;
 use crate::{clock, expose, persist};
 
@@ -45,12 +46,22 @@ fn said(targets: &[TargetPlan]) -> Vec<(&str, Vec<Remark>)> {
     let spared = spared::warnings(&seen);
     let paused = paused();
     let one = |((plan, look), spared): ((&'_ TargetPlan, Look), Vec<String>)| {
+        let unseen = unseen(plan, look.found());
         let paused = paused.iter().filter(|(name, _)| *name == plan.name).map(|(_, note)| note.clone());
-        let all = remarks(plan, look).into_iter().chain(spared.into_iter().map(Remark::Warning));
+        let all =
+            remarks(plan, look).into_iter().chain(spared.into_iter().map(Remark::Warning)).chain(unseen);
         all.chain(paused.map(Remark::Note)).collect()
     };
     let names = targets.iter().map(|plan| plan.name.as_str());
     names.zip(targets.iter().zip(looks).zip(spared).map(one)).collect()
+}
+
+/// A sweep that never runs must not look like one that does.
+fn unseen(plan: &TargetPlan, found: Option<&Target>) -> Option<Remark> {
+    let planned = plan.sweep.as_ref().is_some_and(|sweep| sweep.calendar.is_some());
+    let blind = found.is_some_and(|found| found.leaves.is_empty());
+    let why = "`sweep` will never begin: the kernel keeps no counters of a disk here, so that others' use of it cannot be seen";
+    (planned && blind).then(|| Remark::Warning(why.to_owned()))
 }
 
 /// Targets that the daemon of this state directory leaves alone for now, and words for it.

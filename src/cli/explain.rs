@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Plan, TargetPlan};
+use crate::config::{ASSUMED, Plan, TargetPlan};
 use crate::probe::home;
 use crate::report::discovered::discovered;
-use crate::report::explain::{Commit, File, Place, Read, Target, explain};
+use crate::report::explain::{Commit, File, Place, Read, Sweeps, Target, explain};
 
 use super::look::{self, Files, Look};
 use super::{Ending, found, spared};
-use crate::{daemon, expose};
+use crate::schedule::budget::together;
+use crate::{clock, daemon, expose, target};
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,7 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
     let found = look.found();
     let spared = spared::spared(plan, found);
     let series = found.map(|target| daemon::series(plan, target));
+    let sweeps = sweeps(plan, found);
     let (place, files) = match look {
         Look::Files(target, place) => {
             let files = look::files(plan, &place);
@@ -78,5 +80,31 @@ fn explained(plan: &TargetPlan, look: Look) -> Target {
         }),
         series,
         spared,
+        sweeps,
     }
+}
+
+/// The next sweeps that are told.
+const TOLD: usize = 3;
+
+fn sweeps(plan: &TargetPlan, found: Option<&target::Target>) -> Option<Sweeps> {
+    let sweep = plan.sweep.as_ref()?;
+    let device = found.is_some_and(|found| found.kind == target::Kind::BlockDevice);
+    let (next, later) = daemon::next_sweeps(plan, clock::wall(), TOLD);
+    let calendar = sweep.calendar.as_ref();
+    let limits = plan.sweep_limits(device);
+    Some(Sweeps {
+        preset: sweep.preset.label(),
+        schedule: calendar.map(|calendar| format!("{} {}", calendar.text(), calendar.zone())),
+        later: later.into(),
+        next: calendar
+            .map(|calendar| next.iter().map(|at| calendar.shown(*at)).collect())
+            .unwrap_or_default(),
+        one: sweep.cells(device).demand(ASSUMED),
+        a_day: sweep.a_day(device).1,
+        limits: limits.map(|limit| together(std::iter::once(limit))),
+        rest: sweep.rest,
+        series: daemon::sweep_series(plan, device),
+        seen: found.is_none_or(|found| !found.leaves.is_empty()),
+    })
 }

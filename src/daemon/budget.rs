@@ -8,8 +8,9 @@ use super::seats::Key;
 use super::work::Work;
 use crate::clock::Tick;
 use crate::config::{CommitPlan, TargetPlan};
-use crate::probe::{Outcome, Probe};
+use crate::probe::{Cost, Outcome, Probe};
 use crate::record::{Book, TargetId};
+use crate::schedule::allowance::{self, Allowance, Bill};
 use crate::schedule::budget::{Budgets, Kind, State, Toll, Verdict};
 use crate::schedule::toll::{self, Commits};
 use crate::schedule::{Report, TaskId};
@@ -19,6 +20,7 @@ use crate::target::{self, Kind as TargetKind};
 #[derive(Debug, Default)]
 pub(super) struct Purse {
     budgets: Budgets,
+    sweeps: Allowance,
     payers: BTreeMap<Key, Payer>,
     /// Who pays for what was still out when its target was taken away.
     late: HashMap<TaskId, Payer>,
@@ -57,7 +59,7 @@ impl Purse {
         if let Some(payer) = self.payers.get_mut(&key) {
             payer.plan = plan.clone();
             payer.commits = plan.commit.as_ref().map(CommitPlan::commits).or(payer.commits);
-            payer.take_place(key, &mut self.budgets, now);
+            payer.take_place(key, &mut self.budgets, &mut self.sweeps, now);
         }
     }
 
@@ -67,6 +69,7 @@ impl Purse {
             self.late.extend(out.map(|task| (task, payer.clone())));
         }
         self.budgets.leave(key.0, now);
+        self.sweeps.leave(key.0);
     }
 
     /// Takes in a report on what was out for a target that is gone.
@@ -77,20 +80,52 @@ impl Purse {
         }
     }
 
-    /// Takes in what a report says of the target's place, or of what a run has cost.
-    pub(super) fn charge(&mut self, key: Key, report: &Report, now: Tick) {
-        let Some(payer) = self.payers.get_mut(&key) else { return };
+    /// Takes in what a report says of the target's place, or of what a run has cost, which is returned.
+    pub(super) fn charge(&mut self, key: Key, report: &Report, now: Tick) -> Option<Toll> {
+        let payer = self.payers.get_mut(&key)?;
         match report {
             Report::Prepared(prepared) => {
                 payer.found(&prepared.target);
-                payer.take_place(key, &mut self.budgets, now);
+                payer.take_place(key, &mut self.budgets, &mut self.sweeps, now);
+                None
             }
             Report::Ran(outcome) => {
                 let toll = payer.toll(outcome);
                 self.budgets.spend(key.0, &toll, now);
+                Some(toll)
             }
-            _ => {}
+            _ => None,
         }
+    }
+
+    /// Whether sweeps of the target may cost so much more; `wall` is time since 1970.
+    pub(super) fn allows(&self, key: Key, bill: Bill, wall: Duration) -> bool {
+        self.sweeps.allows(key.0, bill, wall)
+    }
+
+    /// A sweep's cell has cost so much as issued; it is charged as it reached the disk. Of a pattern that commits, a file system's journal
+    /// is written too. Returned is what was charged.
+    pub(super) fn charge_sweep(&mut self, key: Key, cost: &Cost, commits: bool, wall: Duration) -> Bill {
+        let Some(payer) = self.payers.get(&key) else { return Bill::default() };
+        let written = cost.written_bytes as f64 * toll::amplification(payer.file_system.as_deref(), commits);
+        let bill = Bill { written, read: cost.read_bytes as f64 };
+        self.sweeps.spend(key.0, bill, wall);
+        bill
+    }
+
+    /// The parts of what sweeps may write and read in a day that are left.
+    pub(super) fn sweeps_left(&self, key: Key, wall: Duration) -> Option<[f64; 2]> {
+        self.sweeps.left(key.0, wall)
+    }
+
+    /// What sweeps have spent, to outlive a restart.
+    pub(super) fn sweep_state(&mut self, wall: Duration) -> allowance::State {
+        self.sweeps.state(wall)
+    }
+
+    /// Takes up what an earlier daemon's sweeps have spent.
+    pub(super) fn restore_sweeps(&mut self, state: allowance::State) {
+        self.sweeps.restore(state);
     }
 
     /// Whether this work may start. Only runs of probes are paid for.
@@ -98,7 +133,7 @@ impl Purse {
         let kinds: &[Kind] = match work {
             Work::Commit => &[Kind::Write, Kind::Operations],
             Work::Read => &[Kind::Read, Kind::Operations],
-            Work::Prepare | Work::Layout | Work::Open => return true,
+            Work::Prepare | Work::Layout | Work::Open | Work::Sweep => return true,
         };
         let Some(payer) = self.payers.get(&key) else { return true };
         let verdict = self.budgets.may_run(key.0, kinds, now);
@@ -147,8 +182,9 @@ impl Payer {
         }
     }
 
-    fn take_place(&self, key: Key, budgets: &mut Budgets, now: Tick) {
+    fn take_place(&self, key: Key, budgets: &mut Budgets, sweeps: &mut Allowance, now: Tick) {
         if !self.disks.is_empty() {
+            sweeps.place(key.0, &self.disks, self.plan.sweep_limits(self.device));
             let limits = self.plan.limits(self.file_system.as_deref(), self.device);
             budgets.place(key.0, &self.disks, limits, now);
         }
@@ -167,7 +203,7 @@ impl Payer {
 mod tests {
     use super::*;
     use crate::config::Plan;
-    use crate::probe::{Cost, PerCommit};
+    use crate::probe::PerCommit;
     use crate::schedule::{LaneId, Planner};
 
     const KEY: Key = Key(7);
@@ -185,7 +221,7 @@ mod tests {
         purse.add(KEY, &plan(", budget: {write_per_day: 1MiB}"));
         if let Some(payer) = purse.payers.get_mut(&KEY) {
             payer.disks = vec!["sda".into()];
-            payer.take_place(KEY, &mut purse.budgets, now);
+            payer.take_place(KEY, &mut purse.budgets, &mut purse.sweeps, now);
         }
         purse
     }

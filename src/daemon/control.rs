@@ -15,8 +15,9 @@ use super::discovery::Sighting;
 use super::inbox::{Inbox, Outbox};
 use super::keep::Keeper;
 use super::reload::Changes;
-use super::sampler::Sampling;
+use super::sampler::{Sampling, Seen};
 use super::seats::{Key, Seats};
+use super::sweeping::Sweeps;
 use super::target::{PAUSED, Target};
 use super::wanted::Wanted;
 use super::work::{Desk, Work};
@@ -31,12 +32,13 @@ use crate::probe::read::SINGLES;
 use crate::probe::{Method, Probe, Spent, State};
 use crate::record::{self, Book, ProbePlan, Snapshot};
 use crate::schedule::budget::BUDGET;
+use crate::schedule::sweep::SWEEP;
 use crate::schedule::{
     CommitSpec, DEVICE_BUSY, Decision, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId, When,
 };
 use crate::sys;
 use crate::target::Roots;
-use crate::units::Span;
+use crate::units::{Bytes, Span};
 
 /// How long a run may hold a disk whatever comes of it. An operation that is stalled forfeits the disk before.
 const LEASE: Duration = Duration::from_secs(60);
@@ -50,6 +52,7 @@ const SKIP_REASONS: &[&str] = &[
     DEVICE_BUSY,
     PAUSED,
     BUDGET,
+    SWEEP,
     State::LayingOut.label(),
     State::NoSpace.label(),
     State::ReadOnly.label(),
@@ -83,7 +86,14 @@ pub(super) struct Control {
     pub(super) book: Book,
     pub(super) keeper: Keeper,
     pub(super) purse: Purse,
-    sampling: Sampling,
+    pub(super) sampling: Sampling,
+    /// What the sampler saw last.
+    pub(super) seen: Arc<Seen>,
+    pub(super) sweeps: Sweeps,
+    /// How many sweeps the sampler looks at.
+    pub(super) watched: usize,
+    /// For the buffers of all sweeps.
+    pub(super) memory: Bytes,
     pub(super) targets: BTreeMap<Key, Target>,
     pub(super) next_key: u64,
     pub(super) works: HashMap<TaskId, (Key, Work)>,
@@ -98,7 +108,7 @@ pub(super) struct Control {
     /// When the last slice of a layout began, by disk.
     slices: HashMap<String, Tick>,
     host: u64,
-    draining: bool,
+    pub(super) draining: bool,
     drained: Option<oneshot::Sender<()>>,
 }
 
@@ -120,6 +130,10 @@ impl Control {
             keeper,
             purse: Purse::default(),
             sampling: Sampling::start(roots)?,
+            seen: Arc::default(),
+            sweeps: Sweeps::new(),
+            watched: 0,
+            memory: plan.memory,
             targets: BTreeMap::new(),
             next_key: 0,
             works: HashMap::new(),
@@ -136,13 +150,16 @@ impl Control {
         if let Some(left) = control.keeper.budgets() {
             control.purse.restore(left, now, clock::wall());
         }
+        if let Some(spent) = control.keeper.sweep_budgets() {
+            control.purse.restore_sweeps(spent);
+        }
         plan.targets.iter().try_for_each(|target| control.add(target))?;
         Ok(control)
     }
 
     /// Makes a target's instants and content.
     pub(super) fn seed(&self, name: &str) -> u64 {
-        xxh3_64_with_seed(name.as_bytes(), self.host)
+        seed(name, self.host)
     }
 
     /// Until nobody can send a message any more.
@@ -187,7 +204,9 @@ impl Control {
             self.purse.charge_late(task, report, clock::now());
             return None;
         };
-        self.purse.charge(key, report, clock::now());
+        if let Some(toll) = self.purse.charge(key, report, clock::now()) {
+            self.account(key, toll.operations, toll.write + toll.read);
+        }
         Some((key, work))
     }
 
@@ -201,11 +220,13 @@ impl Control {
         self.enter_all();
         match message {
             Message::Wake => {}
-            Message::Report { lane, report, spent } => {
-                if let Some((key, work)) = self.back(lane, &report) {
+            Message::Report { lane, report, spent } => match self.back(lane, &report) {
+                Some((key, Work::Sweep)) => self.sweep_report(key, report, &spent),
+                Some((key, work)) => {
                     self.with(key, |target, desk| target.report(work, report, &spent, desk));
                 }
-            }
+                None => {}
+            },
             // Whoever asked may be gone; that is no loss.
             Message::Snapshot(tell) => {
                 self.look();
@@ -226,6 +247,7 @@ impl Control {
             Message::Drain(tell) => {
                 self.keeper.save(&self.targets, &mut self.purse, clock::now(), clock::wall());
                 (self.draining, self.drained) = (true, Some(tell));
+                self.stop_sweeps();
             }
         }
     }
@@ -249,8 +271,12 @@ impl Control {
     /// When to ask again at the latest, and whether something waits for a lane to be done.
     fn start_what_is_due(&mut self) -> (Option<Tick>, bool) {
         if self.draining {
-            if !self.seats.any_out() {
-                let _ = self.drained.take().map(|tell| tell.send(()));
+            if !self.seats.any_out()
+                && let Some(tell) = self.drained.take()
+            {
+                // A sweep that was stopped has something to keep.
+                self.keeper.save(&self.targets, &mut self.purse, clock::now(), clock::wall());
+                let _ = tell.send(());
             }
             return (None, true);
         }
@@ -276,6 +302,9 @@ impl Control {
     /// Gives a job to its lane; `false` when there is nothing to do now.
     fn start(&mut self, start: Start, now: Tick) -> bool {
         let Some(&(key, work)) = self.works.get(&start.task) else { return false };
+        if work == Work::Sweep {
+            return self.start_sweep(key, start);
+        }
         if !self.purse.may_run(key, work, now) {
             self.count(start.task, |book, id, probe| book.skipped(id, probe, BUDGET, 1));
             return false;
@@ -301,7 +330,7 @@ impl Control {
         let probe = match work {
             Work::Commit => Probe::Commit,
             Work::Read => Probe::Read,
-            Work::Prepare | Work::Layout | Work::Open => return,
+            Work::Prepare | Work::Layout | Work::Open | Work::Sweep => return,
         };
         if let Some(target) = self.targets.get(key) {
             count(&mut self.book, target.id, probe);
@@ -325,7 +354,11 @@ impl Control {
                 target.show(desk);
                 forfeited
             });
-            for direction in forfeited.unwrap_or_default() {
+            let forfeited = forfeited.unwrap_or_default();
+            if !forfeited.is_empty() {
+                self.sweep_stalled(key);
+            }
+            for direction in forfeited {
                 let task = self.targets.get(&key).and_then(|t| self.seats.out(t.lanes[direction as usize]));
                 task.into_iter().for_each(|task| self.planner.forfeit(task));
             }
@@ -336,7 +369,8 @@ impl Control {
         }
         self.take_up_late();
         self.keeper.look(&mut self.targets, &mut self.purse, now, clock::wall());
-        self.sampling.exchange(&mut self.book);
+        let seen = self.sampling.exchange(&mut self.book);
+        self.look_at_sweeps(&seen);
     }
 
     pub(super) fn with<T>(
@@ -349,6 +383,11 @@ impl Control {
             Desk { planner: &mut self.planner, book: &mut self.book, now: clock::now(), wall: clock::wall() };
         Some(act(target, &mut desk))
     }
+}
+
+/// Makes a target's instants and content, on the host of this number.
+pub(super) fn seed(name: &str, host: u64) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), host)
 }
 
 pub(super) fn spec(plan: &TargetPlan) -> Spec {

@@ -1,6 +1,7 @@
 //! How many series a target will have, found by keeping its books for an hour that is made up: what is counted is what a
 //! scrape would bring, whatever the table of metrics holds by then.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,16 @@ use crate::io::{EngineKind, Inflight};
 use crate::probe::commit::COMMITS;
 use crate::probe::content::BLOCK;
 use crate::probe::read::{DEPTH, SINGLES};
+use crate::probe::sweep::{
+    Cell, CellResult, Environment, Latency, Operation, Regime, SCHEMA_VERSION, Shape, StreamResult, Subject,
+    Sweep, Way,
+};
 use crate::probe::{
     Burst, CommitSample, Fault, Finding, Outcome, PerCommit, Phase, Probe, ReadSample, State, Verdict,
 };
-use crate::record::{Book, EngineChoice, Plan};
+use crate::record::{Book, EngineChoice, Last, Plan, Results, SweepView};
 use crate::schedule::budget::Budgets;
+use crate::schedule::sweep::Ending;
 use crate::target::{Kind, Target};
 
 /// The longest window: after it, every series is there that good runs bring.
@@ -59,6 +65,79 @@ pub fn series(plan: &TargetPlan, found: &Target) -> usize {
         }
     }
     expose::series(&book.snapshot(end), end) - without
+}
+
+/// The series more that a target has after its first sweep that ran every cell of its preset. Each reason not to believe a cell adds
+/// one.
+pub fn sweep_series(plan: &TargetPlan, device: bool) -> usize {
+    let Some(sweep) = &plan.sweep else { return 0 };
+    let mut book = Book::new();
+    let id = book.add_target(Plan::new("a", "/", Arc::new(Inflight::default())));
+    let without = expose::series(&book.snapshot(Tick::default()), Tick::default());
+    let cells: Vec<Cell> = sweep.cells(device).ladders.into_iter().flat_map(|ladder| ladder.cells).collect();
+    let made_up = Sweep {
+        schema_version: SCHEMA_VERSION,
+        target: Subject::default(),
+        environment: Environment::default(),
+        started: String::new(),
+        seconds: 1.0,
+        preset: None,
+        product: None,
+        cells: cells.iter().map(cell).collect(),
+        skipped: Vec::new(),
+        stopped: None,
+    };
+    let last = Some(Last { began: HOUR, ended: Some((HOUR, Ending::Complete)) });
+    let results = Some(Results { sweep: Arc::new(made_up), ended: HOUR });
+    let view = SweepView { results, last, next: Some(HOUR), left: Some([1.0; 2]), ..SweepView::default() };
+    book.set_sweeps(id, Some(view));
+    expose::series(&book.snapshot(Tick::default()), Tick::default()) - without
+}
+
+/// A cell as the rig brings it: each stream apart, a commit whole and in its parts.
+fn cell(cell: &Cell) -> CellResult {
+    let latency = Latency { count: 1000, p99: Some(1), p999: Some(1), ..Latency::default() };
+    let (mut streams, mut latencies) = (BTreeMap::new(), BTreeMap::new());
+    for stream in cell.pattern.streams() {
+        let ops: &[Operation] = match stream.way {
+            Way::Read => &[Operation::Read],
+            Way::Write => &[Operation::Write],
+            Way::Commit => &[Operation::Commit, Operation::Sync, Operation::Write],
+        };
+        streams.insert(ops[0], StreamResult::default());
+        latencies.extend(ops.iter().map(|op| (*op, latency)));
+    }
+    let stats: BTreeMap<String, f64> = ["mean", "p50", "p99"].map(|stat| (stat.to_owned(), 1.0)).into();
+    let loaded = cell.pattern.loaded().then(|| latencies.keys().map(|op| (*op, stats.clone())).collect());
+    CellResult {
+        pattern: cell.pattern,
+        block_size: cell.block_size,
+        depth: cell.depth,
+        jobs: cell.jobs,
+        method: cell.method,
+        seconds: 1.0,
+        warm_up_seconds: 1.0,
+        operations: 1,
+        iops: 1.0,
+        bytes_per_second: 1.0,
+        latency_ns: latencies,
+        streams,
+        achieved_depth: 1.0,
+        file_size: 1,
+        stopped: None,
+        rounds: None,
+        quiet: None,
+        loaded_ratio: loaded,
+        series: None,
+        spans: BTreeMap::new(),
+        shape: Shape { decline: Some(0.0), ..Shape::default() },
+        regime: Regime::Baseline,
+        promised_iops: None,
+        delivered_ratio: None,
+        faults: Vec::new(),
+        evidence: BTreeMap::new(),
+        histogram: BTreeMap::new(),
+    }
 }
 
 /// What the sampler sees of these devices where the kernel counts all kinds of operation.
@@ -105,8 +184,24 @@ fn run(probe: Probe, books: &Plan, files: bool, at: Tick) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::sweep::Preset;
     use crate::target::{Roots, resolve};
     use crate::units::Span;
+
+    #[test]
+    fn the_series_of_a_sweep_are_bounded() {
+        let of = |preset: Preset, device| {
+            let text = format!("targets: [{{name: a, path: /a, sweep: {{preset: {preset}}}}}]");
+            sweep_series(&crate::config::Plan::parse("f.yml", &text, &[]).unwrap().targets[0], device)
+        };
+        let all: Vec<_> = Preset::ALL.iter().map(|preset| (preset.label(), of(*preset, false))).collect();
+        assert!(all.iter().all(|(_, n)| *n <= 900), "{all:?}");
+        assert!(
+            of(Preset::Nightly, false) <= 550 && of(Preset::Nightly, true) < of(Preset::Nightly, false),
+            "{all:?}"
+        );
+        assert_eq!(sweep_series(&TargetPlan::at("a", "/a".into()), false), 0);
+    }
 
     #[test]
     fn what_is_off_has_no_series_and_more_samples_have_more_quantiles() {

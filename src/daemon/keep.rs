@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Gauge;
@@ -16,7 +17,7 @@ use crate::clock::{self, Tick};
 use crate::expose::OwnCounters;
 use crate::http::LONGEST_PAUSE;
 use crate::persist::{self, Handle, Known, State};
-use crate::schedule::budget;
+use crate::schedule::{allowance, budget};
 
 /// From this age on a change that is not on the disk is worth a line in the log.
 const STUCK: Duration = Duration::from_secs(60);
@@ -27,8 +28,9 @@ const BUDGETS_EVERY: Duration = Duration::from_secs(300);
 /// Of how many targets that are not in the config now something is kept: where targets come and go for years, names do not end.
 const MOST_ABSENT: usize = 1000;
 
-/// The key of the latency probes' budgets.
+/// The keys of the latency probes' budgets, and of the sweeps'.
 const DISKS: &str = "disks";
+const SWEEPS: &str = "sweeps";
 
 /// Has the state kept.
 pub(super) struct Keeper {
@@ -36,6 +38,9 @@ pub(super) struct Keeper {
     /// What was left of the budgets before the start.
     budgets: BTreeMap<String, serde_json::Value>,
     absent: Absent,
+    /// The last sweep of each target, as it is kept.
+    sweeps: BTreeMap<String, Arc<str>>,
+    sweeps_changed: bool,
     /// When what is left of the budgets was last handed over.
     budgets_kept: Tick,
     unsaved: Gauge,
@@ -60,7 +65,9 @@ impl Keeper {
         };
         let (budgets_kept, unsaved) = (Tick::default(), own.state_unsaved.clone());
         let (budgets, absent) = (BTreeMap::new(), Absent::default());
-        let mut keeper = Self { handle, budgets, absent, budgets_kept, unsaved, said: false };
+        let (sweeps, sweeps_changed) = (BTreeMap::new(), false);
+        let mut keeper =
+            Self { handle, budgets, absent, sweeps, sweeps_changed, budgets_kept, unsaved, said: false };
         keeper.join(before);
         keeper
     }
@@ -69,6 +76,20 @@ impl Keeper {
     fn join(&mut self, before: State) {
         self.budgets = before.budgets;
         self.absent.join(before.targets, before.pauses);
+        for (name, sweep) in before.sweeps {
+            self.sweeps.entry(name).or_insert(sweep);
+        }
+    }
+
+    /// The last sweep of this target that was kept.
+    pub(super) fn sweep(&self, name: &str) -> Option<Arc<str>> {
+        self.sweeps.get(name).cloned()
+    }
+
+    /// To be kept instead of what was before.
+    pub(super) fn keep_sweep(&mut self, name: &str, sweep: Arc<str>) {
+        self.sweeps.insert(name.to_owned(), sweep);
+        self.sweeps_changed = true;
     }
 
     /// Whether what was kept before the start is there only now.
@@ -82,6 +103,11 @@ impl Keeper {
     /// What was left of the budgets; none where that is not known, or in words that we do not know.
     pub(super) fn budgets(&self) -> Option<budget::State> {
         serde_json::from_value(self.budgets.get(DISKS)?.clone()).ok()
+    }
+
+    /// The same of the sweeps' budgets.
+    pub(super) fn sweep_budgets(&self) -> Option<allowance::State> {
+        serde_json::from_value(self.budgets.get(SWEEPS)?.clone()).ok()
     }
 
     /// The way to the thread that writes.
@@ -128,6 +154,7 @@ impl Keeper {
         wall: Duration,
     ) {
         let changed = targets.values_mut().fold(false, |changed, target| target.take_to_keep() | changed);
+        let changed = std::mem::take(&mut self.sweeps_changed) | changed;
         if changed || now.since(self.budgets_kept) >= BUDGETS_EVERY {
             self.save(targets, purse, now, wall);
         }
@@ -152,8 +179,10 @@ impl Keeper {
         wall: Duration,
     ) {
         self.budgets_kept = now;
-        let left = serde_json::to_value(purse.state(now, wall)).ok();
-        let budgets = left.map(|left| (DISKS.to_owned(), left)).into_iter().collect();
+        let disks = serde_json::to_value(purse.state(now, wall)).ok();
+        let sweeps = serde_json::to_value(purse.sweep_state(wall)).ok();
+        let budgets = [(DISKS, disks), (SWEEPS, sweeps)];
+        let budgets = budgets.into_iter().filter_map(|(key, left)| Some((key.to_owned(), left?))).collect();
         self.handle.save(self.state(targets, budgets, now, wall), now);
     }
 
@@ -165,7 +194,11 @@ impl Keeper {
         wall: Duration,
     ) -> State {
         let until = |left: Duration| (wall + left).as_secs();
+        let known =
+            |name: &str| targets.values().any(|target| target.name == name) || self.absent.knows(name);
+        let sweeps = self.sweeps.iter().filter(|(name, _)| known(name));
         State {
+            sweeps: sweeps.map(|(name, sweep)| (name.clone(), Arc::clone(sweep))).collect(),
             pauses: targets
                 .values()
                 .filter_map(|target| Some((target.name.clone(), until(target.pause_left(now)?))))
@@ -192,6 +225,10 @@ impl Control {
         if let Some(left) = self.keeper.budgets() {
             self.purse.restore(left, now, wall);
         }
+        if let Some(spent) = self.keeper.sweep_budgets() {
+            self.purse.restore_sweeps(spent);
+        }
+        self.restore_sweeps();
         for target in self.targets.values_mut() {
             let mut desk = Desk { planner: &mut self.planner, book: &mut self.book, now, wall };
             self.keeper.restore(target, &mut desk);
@@ -216,6 +253,10 @@ impl Absent {
         if self.known.len() > MOST_ABSENT {
             self.known.pop_front();
         }
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.known.iter().any(|(other, _)| other == name)
     }
 
     fn take_known(&mut self, name: &str) -> Option<Known> {

@@ -120,6 +120,7 @@ impl Control {
     }
 
     fn remove(&mut self, key: Key) {
+        self.drop_sweeps(key);
         let Some(target) = self.targets.remove(&key) else { return };
         for task in target.tasks {
             self.planner.remove(task);
@@ -143,6 +144,8 @@ impl Control {
         let busy = [out(Direction::Write), out(Direction::Read)];
         self.purse.change(key, config, clock::now());
         self.with(key, |target, desk| target.replan(config, busy, desk));
+        self.plan_sweeps(key, config);
+        self.drive(key);
     }
 
     /// A target with lanes; the first look at it is due at once.
@@ -166,6 +169,7 @@ impl Control {
         self.targets.insert(key, target);
         let mut desk = Desk { planner: &mut self.planner, book: &mut self.book, now, wall: clock::wall() };
         self.targets.get_mut(&key).into_iter().for_each(|target| self.keeper.restore(target, &mut desk));
+        self.plan_sweeps(key, config);
         Ok(())
     }
 }

@@ -6,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::Error;
+use super::seats::Key;
 use crate::clock;
 use crate::device::{Files, View};
+use crate::probe::sweep::Watch;
 use crate::record::Book;
 use crate::target::Roots;
 
@@ -40,14 +42,31 @@ pub(super) struct Sampling(Arc<Shared>);
 struct Shared {
     /// The devices to look at.
     devices: Slot<[Arc<str>]>,
-    seen: Slot<View>,
+    /// The sweeps to look at in the same moment.
+    sweeps: Slot<[(Key, Arc<Watch>)]>,
+    seen: Slot<Seen>,
+}
+
+/// What was seen in one moment.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) view: Arc<View>,
+    /// Operations and bytes of the sweeps that are under way.
+    moved: Vec<(Key, (u64, u64))>,
+}
+
+impl Seen {
+    /// What the sweep of this target had done by then; `None` where it was not looked at.
+    pub(super) fn moved(&self, key: Key) -> Option<(u64, u64)> {
+        self.moved.iter().find(|(known, _)| *known == key).map(|(_, moved)| *moved)
+    }
 }
 
 impl Sampling {
     /// Starts the thread. It ends soon after this is dropped.
     pub(super) fn start(roots: &Roots) -> Result<Self, Error> {
         let (devices, seen) = (Slot(Mutex::new(Arc::from([]))), Slot(Mutex::new(Arc::default())));
-        let shared = Arc::new(Shared { devices, seen });
+        let shared = Arc::new(Shared { devices, sweeps: Slot(Mutex::new(Arc::from([]))), seen });
         let (files, theirs) = (Files::below(roots), Arc::downgrade(&shared));
         let look = move || sample(files, &theirs);
         let thread = thread::Builder::new().name("sampler".into()).stack_size(STACK).spawn(look);
@@ -56,9 +75,16 @@ impl Sampling {
     }
 
     /// Gives the books what was seen last, and learns from them which devices are of interest.
-    pub(super) fn exchange(&self, book: &mut Book) {
+    pub(super) fn exchange(&self, book: &mut Book) -> Arc<Seen> {
         self.0.devices.put(book.devices());
-        book.set_context(self.0.seen.get());
+        let seen = self.0.seen.get();
+        book.set_context(Arc::clone(&seen.view));
+        seen
+    }
+
+    /// These sweeps are looked at from now on, in the same moment as the devices.
+    pub(super) fn watch(&self, sweeps: Arc<[(Key, Arc<Watch>)]>) {
+        self.0.sweeps.put(sweeps);
     }
 }
 
@@ -71,7 +97,9 @@ fn sample(mut files: Files, shared: &std::sync::Weak<Shared>) {
             files.watch(&devices);
             watched = devices;
         }
-        shared.seen.put(Arc::new(files.sample(clock::now)));
+        let view = Arc::new(files.sample(clock::now));
+        let moved = shared.sweeps.get().iter().map(|(key, watch)| (*key, watch.moved())).collect();
+        shared.seen.put(Arc::new(Seen { view, moved }));
         drop(shared);
         // What was missed is not caught up on.
         let now = clock::now();

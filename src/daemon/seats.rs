@@ -75,8 +75,9 @@ impl Seats {
         };
         let found = [free(Direction::Write), free(Direction::Read)];
         // Lanes of one place have always shared it.
-        let inflight =
-            found.iter().flatten().next().map_or_else(Arc::default, |(_, inflight)| Arc::clone(inflight));
+        let sweeper = free(Direction::Sweep);
+        let known = found.iter().chain([&sweeper]).flatten().next();
+        let inflight = known.map_or_else(Arc::default, |(_, inflight)| Arc::clone(inflight));
         let [write, read] = found.map(|found| found.map(|(id, _)| id));
         let mut lane = |found, direction| self.taken_or_new(found, direction, owner, spec, &inflight, seed);
         let pair = lane(write, Direction::Write).and_then(|w| Ok([w, lane(read, Direction::Read)?]));
@@ -85,6 +86,22 @@ impl Seats {
             self.tidy();
         }
         Ok((pair?, inflight))
+    }
+
+    /// The sweeping lane for a target that has the others: the one that works at its place and belongs to nobody, else a new one.
+    pub(super) fn take_sweeper(&mut self, owner: Key, spec: &Arc<Spec>, seed: u64) -> Result<LaneId, Error> {
+        let place = Place::of(spec);
+        let here = |s: &&Seat| s.owner.is_none() && s.place == place && s.direction == Direction::Sweep;
+        let found = self.seats.iter().find(|(_, seat)| here(seat)).map(|(id, _)| *id);
+        let others = self.seats.values().find(|seat| seat.owner == Some(owner));
+        let inflight = others.map(|seat| Arc::clone(&seat.inflight)).unwrap_or_default();
+        self.taken_or_new(found, Direction::Sweep, owner, spec, &inflight, seed)
+    }
+
+    /// This lane belongs to nobody from now on.
+    pub(super) fn leave_lane(&mut self, id: LaneId) {
+        self.seats.get_mut(&id).into_iter().for_each(|seat| seat.owner = None);
+        self.tidy();
     }
 
     fn taken_or_new(

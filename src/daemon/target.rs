@@ -7,6 +7,7 @@ mod known;
 mod lines;
 mod pause;
 mod state;
+mod swept;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -199,6 +200,8 @@ impl Target {
                 (Some(home), head) => Job::OpenFile { home: home.clone(), head: head? },
                 (None, _) => Job::OpenDevice,
             },
+            // Not a target's own.
+            Work::Sweep => return None,
         })
     }
 

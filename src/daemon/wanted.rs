@@ -51,6 +51,7 @@ impl Control {
             |found: &TargetPlan| plan.targets.iter().any(|t| t.name == found.name || t.path == found.path);
         let mut found = if plan.discover.is_some() { self.wanted.found.clone() } else { Vec::new() };
         found.retain(|found| !has_name(found));
+        self.memory = plan.memory;
         let changes = self.apply(&[plan.targets.as_slice(), &found].concat())?;
         (self.wanted.named, self.wanted.found) = (plan.targets.clone(), found);
         // That look may hang, or nobody wants it any more.

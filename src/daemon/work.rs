@@ -15,6 +15,8 @@ pub(super) enum Work {
     Commit,
     Open,
     Read,
+    /// All that the sweeping lane does. Its task comes with the first sweep, so it is not among the others.
+    Sweep,
 }
 
 impl Work {
@@ -25,6 +27,7 @@ impl Work {
         match self {
             Self::Prepare | Self::Layout | Self::Commit => Direction::Write,
             Self::Open | Self::Read => Direction::Read,
+            Self::Sweep => Direction::Sweep,
         }
     }
 }

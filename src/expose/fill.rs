@@ -6,6 +6,7 @@ use crate::io::Op;
 use crate::probe::{Cost, Phase, Probe, State, Verdict};
 use crate::record::{DeviceSettings, Snapshot, TargetView, Timed, WINDOWS};
 use crate::schedule::budget::Kind;
+use crate::schedule::sweep::SWEEP;
 use crate::stats::{Summary, seconds};
 
 type Out<'a, 'w, 's> = &'a mut Samples<'w, 's>;
@@ -260,6 +261,11 @@ pub(super) fn operations(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
             out.count(&[p.probe.label(), op], n);
         }
     }
+    for Cost { reads, writes, syncs, .. } in target.sweeps.iter().map(|sweeps| sweeps.cost) {
+        for (op, n) in [("read", reads), ("write", writes), ("sync", syncs)] {
+            out.count(&[SWEEP, op], n);
+        }
+    }
 }
 
 pub(super) fn bytes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
@@ -267,6 +273,11 @@ pub(super) fn bytes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
         let Cost { read_bytes, written_bytes, .. } = p.cost;
         for (op, n) in [("read", read_bytes), ("write", written_bytes)] {
             out.count(&[p.probe.label(), op], n);
+        }
+    }
+    for Cost { read_bytes, written_bytes, .. } in target.sweeps.iter().map(|sweeps| sweeps.cost) {
+        for (op, n) in [("read", read_bytes), ("write", written_bytes)] {
+            out.count(&[SWEEP, op], n);
         }
     }
 }

@@ -8,6 +8,7 @@ mod fill;
 mod own;
 mod process;
 mod reference;
+mod sweep;
 mod table;
 mod writer;
 

@@ -1,8 +1,8 @@
 //! The table of all metrics: a metric is one row here, filled by one function in `fill`.
 
 use super::context;
-use super::fill;
 use super::writer::Samples;
+use super::{fill, sweep};
 use crate::clock::Tick;
 use crate::record::{Snapshot, TargetView};
 
@@ -36,6 +36,15 @@ pub(super) enum Fill {
     /// Once for each target, whose labels come by themselves.
     Target(fn(&TargetView, Tick, &mut Samples<'_, '_>)),
 }
+
+/// The labels that tell a sweep's cell from all others, and then some.
+macro_rules! cell {
+    ($($more:literal),*) => {
+        &["pattern", "block_size", "depth", "jobs", "method" $(, $more)*]
+    };
+}
+
+const LADDER: &[&str] = &["pattern", "block_size"];
 
 type FillTarget = fn(&TargetView, Tick, &mut Samples<'_, '_>);
 
@@ -153,6 +162,50 @@ pub(super) static METRICS: &[Metric] = &[
         "Bytes that one commit writes at the device, measured there."),
     row(gauge("budget_remaining_ratio", "ratio"), &["kind"], fill::budget,
         "What is left in the disk's bucket of this budget, which holds half an hour's share and refills all the time; at 0 runs are skipped."),
+    row(gauge("sweep_iops", "operations per second"), cell!["op"], sweep::iops,
+        "Operations per second of each stream of a cell, of the last complete sweep; while there is none, of the last that was stopped. method: \
+         what makes commits durable."),
+    row(gauge("sweep_bytes_per_second", "bytes per second"), cell!["op"], sweep::bytes_per_second,
+        "Bytes per second of each stream of a cell."),
+    row(gauge("sweep_latency_seconds", "seconds"), cell!["op", "stat"], sweep::latency,
+        "Time of an operation in a cell, from before submit to after reap; p99 from 100 operations on."),
+    row(gauge("sweep_achieved_depth", ""), cell![], sweep::achieved_depth,
+        "Operations that were outstanding in a cell on average."),
+    row(gauge("sweep_cell_info", ""), cell!["regime"], sweep::cell_info,
+        "Under which regime of a disk with burst credits a cell was run, always 1; absent where that is not known."),
+    row(gauge("sweep_loaded_ratio", "ratio"), cell!["op", "stat"], sweep::loaded_ratio,
+        "Latency under a cell's load divided by the quiet value just before it."),
+    row(gauge("sweep_peak_iops", "operations per second"), LADDER, sweep::peak_iops,
+        "The most operations per second over all depths; of a mix, of its first stream."),
+    row(gauge("sweep_peak_bytes_per_second", "bytes per second"), LADDER, sweep::peak_bytes,
+        "The most bytes per second over all depths."),
+    row(gauge("sweep_knee_depth", ""), LADDER, sweep::knee,
+        "The least number outstanding that brings 95 % of the most operations per second: more only makes latency longer."),
+    row(gauge("sweep_decline_ratio", "ratio"), LADDER, sweep::decline,
+        "By how much operations per second fell from beginning to end of a cell, as a part of the beginning; absent where cells are too short to tell."),
+    row(gauge("sweep_fault", ""), cell!["fault"], sweep::faults,
+        "1 for each reason not to believe a cell; absent where there is none."),
+    row(gauge("sweep_results_partial", ""), &[], sweep::partial,
+        "1 while the results shown are those of a sweep that was stopped, since no complete one is known; else 0."),
+    row(gauge("sweep_running", ""), &[], sweep::running,
+        "1 while a sweep is under way; the latency probes on its disks pause meanwhile (reason sweep)."),
+    row(gauge("sweep_next_timestamp_seconds", "seconds"), &[], sweep::next,
+        "When the next sweep is planned, seconds since 1970; in the past while its slot is open and it may not begin."),
+    row(gauge("sweep_waiting", ""), &["reason"], sweep::waiting,
+        "1 while a sweep is due and may not begin, and why; absent otherwise."),
+    row(gauge("sweep_last_start_timestamp_seconds", "seconds"), &[], sweep::last_begin,
+        "When the last sweep since the daemon's start began, seconds since 1970."),
+    row(gauge("sweep_last_end_timestamp_seconds", "seconds"), &[], sweep::last_end,
+        "When it ended, however; absent while it is under way."),
+    row(gauge("sweep_last_completion_timestamp_seconds", "seconds"), &[], sweep::last_completion,
+        "When the last complete sweep ended, also of before a restart, seconds since 1970."),
+    row(counter("sweeps_total", ""), &["result"], sweep::endings,
+        "Sweeps by how they ended: complete, or stopped: others needed the disk (guard), the budget was spent, somebody asked (interrupt), the disk \
+         failed (error) or did not answer (stalled)."),
+    row(counter("sweep_skipped_total", ""), &["reason"], sweep::skipped,
+        "Planned sweeps that never began, by what spoke against them the last time they were offered."),
+    row(gauge("sweep_budget_remaining_ratio", "ratio"), &["kind"], sweep::budget,
+        "What is left of the bytes that sweeps may write and read at the disk in 24 hours."),
     row(counter("lane_panics_total", ""), &[], fill::lane_panics,
         "Panics caught at the edge of one of the target's lanes. Each is a bug of ours."),
     apart(counter("device_operations_total", ""), &["device", "op"], context::operations,

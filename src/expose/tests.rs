@@ -13,8 +13,9 @@ use crate::probe::{
     Burst, CommitSample, Cost, Failure, Fault, Finding, Outcome, PerCommit, Phase, Probe, ReadSample, Stage,
     State, Verdict,
 };
-use crate::record::{Book, DeviceSettings, EngineChoice, Facts, Plan, ProbePlan};
+use crate::record::{Book, DeviceSettings, EngineChoice, Facts, Last, Plan, ProbePlan, Results, SweepView};
 use crate::schedule::budget::{Budgets, Limit};
+use crate::schedule::sweep::Ending;
 use crate::sys::{Errno, ProcessStats};
 
 fn at(seconds: u64) -> Tick {
@@ -135,6 +136,89 @@ fn full_book(names: &[&str], runs: u64) -> Book {
     book
 }
 
+/// A sweep with something to say in every way.
+fn swept() -> SweepView {
+    use crate::probe::sweep::{
+        Environment, Latency, Operation, Pattern, Regime, SCHEMA_VERSION, Subject, Sweep, SweepFault, fixture,
+    };
+    let mut loaded = fixture::cell(Pattern::Oltp, 8192, 8, 500.0);
+    loaded.loaded_ratio = Some([(Operation::Commit, [("p99".to_owned(), 3.5)].into())].into());
+    loaded.latency_ns.insert(Operation::Sync, Latency::default());
+    let mut cells = vec![
+        fixture::cell(Pattern::RandRead, 4096, 1, 1000.0),
+        fixture::cell(Pattern::RandRead, 4096, 8, 3000.0),
+        loaded,
+    ];
+    cells[0].regime = Regime::Burst;
+    cells[0].shape.decline = Some(0.04);
+    cells[1].faults = vec![SweepFault::Unsteady, SweepFault::Unsteady];
+    let sweep = Sweep {
+        schema_version: SCHEMA_VERSION,
+        target: Subject::default(),
+        environment: Environment::default(),
+        started: String::new(),
+        seconds: 9.0,
+        preset: None,
+        product: None,
+        cells,
+        skipped: Vec::new(),
+        stopped: None,
+    };
+    let wall = |n: u64| Duration::from_secs(1_700_000_000 + n);
+    SweepView {
+        results: Some(Results { sweep: Arc::new(sweep), ended: wall(9) }),
+        next: Some(wall(0)),
+        waiting: Some("workload"),
+        last: Some(Last { began: wall(0), ended: Some((wall(9), Ending::Complete)) }),
+        passed: vec![("workload", 2)],
+        left: Some([0.5, 1.0]),
+        ..SweepView::default()
+    }
+}
+
+#[test]
+fn a_sweep_has_one_series_for_each_cell_and_stream() {
+    let mut book = Book::new();
+    let id = book.add_target(plan("a"));
+    let without = rendered(&mut book, 0);
+    assert!(!without.contains("sweep"), "nothing where there never is one");
+    book.set_sweeps(id, Some(swept()));
+    let text = rendered(&mut book, 0);
+    let all = series(&text);
+    let of = |name: &str, labels: &str| {
+        let found = all.iter().find(|(series, _)| {
+            series.starts_with(&format!("diskcanary_{name}{{")) && series.contains(labels)
+        });
+        found.map(|(_, value)| *value)
+    };
+    let cell = r#"pattern="randread",block_size="4096",depth="8",jobs="1",method="""#;
+    assert_eq!(of("sweep_iops", &format!(r#"{cell},op="read""#)), Some(3000.0));
+    assert_eq!(of("sweep_fault", &format!(r#"{cell},fault="unsteady""#)), Some(1.0));
+    assert_eq!(of("sweep_peak_iops", r#"pattern="randread",block_size="4096""#), Some(3000.0));
+    assert_eq!(of("sweep_knee_depth", r#"pattern="randread""#), Some(8.0));
+    assert_eq!(of("sweep_knee_depth", r#"pattern="oltp""#), None, "one step is no ladder");
+    assert_eq!(of("sweep_loaded_ratio", r#"op="commit",stat="p99""#), Some(3.5));
+    assert_eq!(of("sweep_latency_seconds", r#"op="sync""#), None, "a commit is told whole");
+    assert_eq!(of("sweep_results_partial", ""), Some(0.0));
+    assert_eq!(of("sweep_last_completion_timestamp_seconds", ""), Some(1_700_000_009.0));
+    assert_eq!((of("sweeps_total", "guard"), of("sweep_skipped_total", "workload")), (Some(0.0), Some(2.0)));
+    let mut partial = swept();
+    partial.results = partial.results.map(|results| {
+        let stopped = Some(crate::probe::sweep::Stopped::Guard);
+        Results {
+            sweep: Arc::new(crate::probe::sweep::Sweep { stopped, ..(*results.sweep).clone() }),
+            ..results
+        }
+    });
+    book.set_sweeps(id, Some(partial));
+    let text = rendered(&mut book, 0);
+    assert!(
+        text.contains("diskcanary_sweep_results_partial{target=\"a\",service=\"orders \\\"eu\\\"\"} 1\n"),
+        "{text}"
+    );
+    assert!(!text.contains("sweep_last_completion_timestamp_seconds{"), "it was not complete");
+}
+
 fn rendered(book: &mut Book, second: u64) -> String {
     let mut out = String::new();
     text(&book.snapshot(at(second)), at(second), &mut out);
@@ -155,7 +239,10 @@ const NASTY: [&str; 4] = ["plain", "a\"b\\c\nd", "données-磁盘", "{le=\"1\"} 
 
 #[test]
 fn every_family_is_there_when_there_is_something_to_say() {
-    let text = rendered(&mut full_book(&["a"], 1100), 2199);
+    let mut book = full_book(&["a"], 1100);
+    let id = book.add_target(plan("swept"));
+    book.set_sweeps(id, Some(swept()));
+    let text = rendered(&mut book, 2199);
     for metric in METRICS {
         assert!(
             text.contains(&format!("\n# TYPE diskcanary_{} ", metric.name))

@@ -1,6 +1,7 @@
 //! The small status page at `/`: one piece of HTML without scripts or anything from elsewhere, to be understood at
 //! three in the morning. What is wrong stands first, in words, and colour is never the only sign.
 
+mod sweep;
 mod text;
 
 use std::fmt::Write;
@@ -133,6 +134,7 @@ fn section(target: &TargetView, health: Health, now: Tick, out: &mut String) {
     out.push_str("</p>");
     troubles(target, now, out);
     latencies(target, now, out);
+    sweep::line(target, out);
     out.push_str("</section>");
 }
 

@@ -115,3 +115,29 @@ fn numbers_do_not_outlive_their_window() {
     assert!(status(&snapshot, at(120)).contains("<table>"));
     assert!(status(&snapshot, at(720)).contains("no samples in this window"));
 }
+
+#[test]
+fn a_sweep_has_a_line_that_says_how_it_went_and_when_the_next_is() {
+    use crate::record::{Last, SweepView};
+    use crate::schedule::sweep::Ending;
+    let mut book = Book::new();
+    let id = add(&mut book, "pgdata");
+    run(&mut book, id, vec![], Ok(()));
+    let page = |book: &mut Book| status(&book.snapshot(at(120)), at(120));
+    assert!(!page(&mut book).contains("<b>sweep</b>"), "not where there is none");
+    let wall = |minutes: u64| Duration::from_secs(1_796_054_400 + minutes * 60);
+    let next = Some(wall(1440));
+    book.set_sweeps(id, Some(SweepView { next, ..SweepView::default() }));
+    assert!(page(&mut book).contains("<b>sweep</b> next 2026-12-01 16:00 UTC"), "{}", page(&mut book));
+    let last = Some(Last { began: wall(0), ended: Some((wall(3), Ending::Guard)) });
+    book.set_sweeps(id, Some(SweepView { next, last, ..SweepView::default() }));
+    let said = page(&mut book);
+    assert!(said.contains("last 2026-11-30 16:03 UTC stopped: others needed the disk · next"), "{said}");
+    book.set_sweeps(
+        id,
+        Some(SweepView { next: Some(wall(0)), waiting: Some("queue_depth"), ..SweepView::default() }),
+    );
+    assert!(page(&mut book).contains("due since 2026-11-30 16:00 UTC, waits: queue depth"));
+    book.set_sweeps(id, Some(SweepView { running: true, cells_left: 12, last, ..SweepView::default() }));
+    assert!(page(&mut book).contains("under way, 12 cells to go"));
+}

@@ -1,15 +1,18 @@
 //! The state file: read with doubt, written so that after a crash either the old or the new one is there.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::{State, sweeps};
 use crate::sys::{self, Dir, Direct, Errno, File};
 
 const NAME: &str = "state.json";
-const NEW: &str = "state.json.new";
+/// What is added to the name of a file while it is written.
+const NEW: &str = ".new";
 /// What could not be understood or read, kept for whoever wants to look.
 const SET_ASIDE: &str = "state.json.damaged";
 const LOCK: &str = "state.lock";
@@ -48,11 +51,13 @@ pub(super) struct Place {
     open: Option<(Dir, File)>,
     /// What is there is known: whatever is written takes nothing away.
     read: bool,
+    /// The sweeps whose files are there, as they were last read or written.
+    sweeps: BTreeMap<String, Arc<str>>,
 }
 
 impl Place {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, open: None, read: false }
+        Self { path, open: None, read: false, sweeps: BTreeMap::new() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -70,8 +75,17 @@ impl Place {
             self.read = true;
             return Ok(None);
         };
+        self.sweeps = sweeps::load(&dir, &self.path);
+        let state = self.load_state(&dir)?;
+        if state.is_none() && self.sweeps.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(State { sweeps: self.sweeps.clone(), ..state.unwrap_or_default() }))
+    }
+
+    fn load_state(&mut self, dir: &Dir) -> Result<Option<State>, Fault> {
         let at = self.path.join(NAME);
-        let why = match read(&dir).map(|bytes| parse(&bytes)) {
+        let why = match read(dir, NAME).map(|bytes| parse(&bytes)) {
             Ok(Ok(state)) => {
                 self.read = true;
                 return Ok(Some(state));
@@ -95,7 +109,7 @@ impl Place {
     /// The same for somebody who only looks: nothing is changed, and what is not understood is not there.
     pub(super) fn peek(&self) -> Option<State> {
         let dir = self.find().ok()??;
-        parse(&read(&dir).ok()?).ok()
+        parse(&read(&dir, NAME).ok()?).ok()
     }
 
     fn find(&self) -> Result<Option<Dir>, Fault> {
@@ -124,8 +138,32 @@ impl Place {
         let mut bytes = serde_json::to_vec(&document)
             .map_err(|e| Fault(format!("the state cannot be written as JSON: {e}")))?;
         bytes.push(b'\n');
-        write(&dir, &bytes).map_err(|e| self.fault("write", NAME, e))?;
+        write(&dir, NAME, &bytes).map_err(|e| self.fault("write", NAME, e))?;
+        self.save_sweeps(&dir, &state.sweeps)?;
         self.open = Some((dir, lock));
+        Ok(())
+    }
+
+    /// Writes those that changed, and takes away those that are not kept any more.
+    fn save_sweeps(&mut self, dir: &Dir, sweeps: &BTreeMap<String, Arc<str>>) -> Result<(), Fault> {
+        for (target, text) in sweeps {
+            if self.sweeps.get(target).is_some_and(|there| Arc::ptr_eq(there, text)) {
+                continue;
+            }
+            let name = sweeps::file_name(target);
+            let bytes = sweeps::document(target, text);
+            write(dir, &name, &bytes).map_err(|e| self.fault("write", &name, e))?;
+            self.sweeps.insert(target.clone(), Arc::clone(text));
+        }
+        let gone: Vec<String> =
+            self.sweeps.keys().filter(|target| !sweeps.contains_key(*target)).cloned().collect();
+        for target in gone {
+            let name = sweeps::file_name(&target);
+            match dir.remove_file(&name) {
+                Ok(()) | Err(Errno::ENOENT) => drop(self.sweeps.remove(&target)),
+                Err(e) => return Err(self.fault("remove", &name, e)),
+            }
+        }
         Ok(())
     }
 
@@ -155,8 +193,8 @@ impl Place {
     }
 }
 
-fn read(dir: &Dir) -> Result<Vec<u8>, Errno> {
-    let file = dir.open_file(NAME, Direct::No)?;
+pub(super) fn read(dir: &Dir, name: &str) -> Result<Vec<u8>, Errno> {
+    let file = dir.open_file(name, Direct::No)?;
     let size = file.stat()?.size;
     if size > LONGEST {
         return Err(Errno::EFBIG);
@@ -182,23 +220,24 @@ fn parse(bytes: &[u8]) -> Result<State, String> {
     serde_json::from_slice::<Document>(bytes).map(|document| document.state).map_err(say)
 }
 
-fn write(dir: &Dir, bytes: &[u8]) -> Result<(), Errno> {
-    match dir.remove_file(NEW) {
+fn write(dir: &Dir, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+    let new = format!("{name}{NEW}");
+    match dir.remove_file(&new) {
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(e) => return Err(e),
     }
-    let written = write_new(dir, bytes);
+    let written = write_new(dir, &new, bytes);
     if written.is_err() {
         // On a full disk it would hold room for nothing.
-        let _ = dir.remove_file(NEW);
+        let _ = dir.remove_file(&new);
     }
     written?;
-    dir.rename(NEW, NAME)?;
+    dir.rename(&new, name)?;
     dir.sync()
 }
 
-fn write_new(dir: &Dir, bytes: &[u8]) -> Result<(), Errno> {
-    let file = dir.create_file(NEW, Direct::No)?;
+fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+    let file = dir.create_file(name, Direct::No)?;
     let mut done = 0;
     while done < bytes.len() {
         match file.write_at(&bytes[done..], done as u64)? {

@@ -1,15 +1,17 @@
-//! What outlives a restart: pauses, what is left of the budgets, and which probe files lie where. One small JSON file in the
-//! state directory, written by one thread that may hang: whoever hands a state over never waits, and a thread that is stuck
+//! What outlives a restart: pauses, what is left of the budgets, which probe files lie where, and the last sweep of each target. One
+//! small JSON file in the state directory, and one for each sweep, written by one thread that may hang: whoever hands a state over never waits, and a thread that is stuck
 //! costs the one newest state that waits for it. A file that cannot be read or written is said in the log and counted; it never
 //! ends the daemon.
 
 mod file;
 mod store;
+mod sweeps;
 
 pub use store::{Handle, open};
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,10 @@ pub struct State {
     pub budgets: BTreeMap<String, serde_json::Value>,
     /// The probe files of each target, by the target's name.
     pub targets: BTreeMap<String, Known>,
+    /// The last sweep of each target, by the target's name, as JSON on one line in the words of whoever makes them. Each has a file of its own,
+    /// which is written when another text takes its place.
+    #[serde(skip)]
+    pub sweeps: BTreeMap<String, Arc<str>>,
 }
 
 /// A target's probe files as they were last seen.

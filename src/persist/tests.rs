@@ -219,7 +219,7 @@ fn states() -> impl Strategy<Value = State> {
         btree_map(any::<String>(), budget, 0..4),
         btree_map(any::<String>(), known, 0..4),
     );
-    maps.prop_map(|(pauses, budgets, targets)| State { pauses, budgets, targets })
+    maps.prop_map(|(pauses, budgets, targets)| State { pauses, budgets, targets, ..State::default() })
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use super::context::Surroundings;
 use super::entry::{Entry, add, bump, count_failure, judge};
 use super::facts::{Facts, Plan};
 use super::stall::Thresholds;
+use super::sweep::SweepView;
 use super::view::{BurstView, Snapshot};
 use crate::clock::Tick;
 use crate::probe::{Cost, Failure, Finding, Outcome, Probe, State};
@@ -171,7 +172,7 @@ impl Book {
     pub fn learn(&mut self, now: Tick) {
         for entry in &mut self.entries {
             entry.summarize(now);
-            let learned = Thresholds::learned(entry.view.plan.stall_threshold, &entry.view.series);
+            let learned = entry.learned();
             if learned != entry.view.thresholds {
                 (entry.view.thresholds, entry.published) = (learned, None);
             }
@@ -261,8 +262,12 @@ impl Book {
         self.entries.iter().map(|entry| &*entry.view.facts)
     }
 
+    pub(super) fn sweeps(&self, id: TargetId) -> Option<&SweepView> {
+        self.entries.iter().find(|entry| entry.id == id)?.view.sweeps.as_ref()
+    }
+
     /// The target's entry, to be changed.
-    fn touch(&mut self, id: TargetId) -> Option<&mut Entry> {
+    pub(super) fn touch(&mut self, id: TargetId) -> Option<&mut Entry> {
         let entry = self.entries.iter_mut().find(|entry| entry.id == id)?;
         entry.published = None;
         Some(entry)

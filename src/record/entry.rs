@@ -57,8 +57,19 @@ impl Entry {
             paused: None,
             lane_panics: 0,
             thresholds: Thresholds::new(stall_threshold),
+            sweeps: None,
         };
         Self { id, view, windows, ever, off: Vec::new(), published: None }
+    }
+
+    /// The thresholds by what the windows hold, for what is done with the target now.
+    pub(super) fn learned(&self) -> Thresholds {
+        let learned = Thresholds::learned(self.view.plan.stall_threshold, &self.view.series);
+        if self.view.sweeps.as_ref().is_some_and(|sweeps| sweeps.running) {
+            learned.patient()
+        } else {
+            learned
+        }
     }
 
     pub(super) fn probe(&mut self, probe: Probe) -> Option<&mut ProbeView> {

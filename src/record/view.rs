@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::facts::{Facts, Plan};
 use super::stall::Thresholds;
+use super::sweep::SweepView;
 use crate::clock::Tick;
 use crate::device::View;
 use crate::io::{Inflight, Op};
@@ -92,6 +93,8 @@ pub struct TargetView {
     pub lane_panics: u64,
     /// From which age on an operation is stalled.
     pub thresholds: Thresholds,
+    /// Its sweeps; `None` where there never are any.
+    pub sweeps: Option<SweepView>,
 }
 
 /// A burst and when it was.

@@ -7,8 +7,10 @@ use crate::probe::commit::COMMITS;
 use crate::probe::content::BLOCK;
 use crate::probe::layout::RATE;
 use crate::probe::read::{AT_DEPTH, DEPTH, SINGLES};
+use crate::probe::sweep::Demand;
 use crate::probe::{Layout, Method, Profile};
 use crate::schedule::budget::Kind;
+use crate::schedule::sweep::Rest;
 use crate::units::{Bytes, Span};
 
 use super::figures::count;
@@ -35,6 +37,33 @@ pub struct Target {
     pub series: Option<usize>,
     /// What its disk is spared.
     pub spared: Spared,
+    /// `None` where there is no `sweep`.
+    pub sweeps: Option<Sweeps>,
+}
+
+/// Full measurements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweeps {
+    /// What is measured.
+    pub preset: &'static str,
+    /// The schedule and its time zone; `None`: there is never one.
+    pub schedule: Option<String>,
+    /// How much later on this host and target.
+    pub later: Span,
+    /// The next ones, in that time zone.
+    pub next: Vec<String>,
+    /// The most that one takes, on a disk as quick as is assumed.
+    pub one: Demand,
+    /// How many there are in the busiest day.
+    pub a_day: usize,
+    /// Bytes that may be written and read in a day.
+    pub limits: [f64; 2],
+    /// What is waited for between cells.
+    pub rest: Option<Rest>,
+    /// Series more after the first one.
+    pub series: usize,
+    /// Whether others' use of the disk can be seen; where it cannot, none ever begins.
+    pub seen: bool,
 }
 
 /// What a target's probes cost its disk, and may: in the order and the units of the budgets, bytes a day and requests a second.
@@ -220,6 +249,9 @@ fn one(text: &mut String, target: &Target) {
         "budget",
         &format!("{}; what is more is skipped, and spread over the day", at_disk(&target.spared.limits)),
     );
+    if let Some(sweeps) = &target.sweeps {
+        sweeps::explain(sweeps, device, &mut line);
+    }
     if let Some(series) = target.series {
         line("series", &format!("{} once it has run for an hour", count(series as u64)));
     }
@@ -312,6 +344,8 @@ fn cost(day: &PerDay) -> String {
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
+
+mod sweeps;
 
 #[cfg(test)]
 mod tests;

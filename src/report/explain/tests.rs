@@ -19,6 +19,7 @@ fn target(place: Place) -> Target {
             limits: [2_147_483_648.0, 2_147_483_648.0, 20.0],
             stretched: None,
         },
+        sweeps: None,
     }
 }
 
@@ -110,4 +111,52 @@ fn sums_go_over_targets_and_series_are_left_out_when_one_is_not_known() {
     assert!(text.contains("2,240 series in all\n"), "{text}");
     second.series = None;
     assert!(!both(&second).contains("in all"));
+}
+
+#[test]
+fn sweeps_are_told_with_their_next_instants_and_what_they_take() {
+    use crate::probe::sweep::{Plan, Preset};
+    let one = Plan::from(Preset::Nightly).demand((100_000.0, 1e9));
+    let sweeps = Sweeps {
+        preset: "nightly",
+        schedule: Some("30 3 * * * Asia/Shanghai".to_owned()),
+        later: Span::seconds(1032),
+        next: vec!["2026-12-02 03:47:12 +08:00".to_owned(), "2026-12-03 03:47:12 +08:00".to_owned()],
+        one,
+        a_day: 1,
+        limits: [2_147_483_648.0, 2_147_483_648.0],
+        rest: Some(Rest { rate: 300, capacity: 5_400_000 }),
+        series: 480,
+        seen: true,
+    };
+    let text = |sweeps: &Sweeps| explain(&[Target { sweeps: Some(sweeps.clone()), ..target(files(None)) }]);
+    let told = text(&sweeps);
+    let lines: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("  sweeps")).take(5).collect();
+    assert!(
+        lines[0].starts_with("  sweeps   nightly: at most ")
+            && lines[0].ends_with("in 3m45s of work at most"),
+        "{told}"
+    );
+    assert_eq!(
+        lines[1],
+        "           rests after each cell until what it took above 300 a second is earned back, 5,400,000 at most"
+    );
+    let next = "2026-12-02 03:47:12 +08:00, 2026-12-03 03:47:12 +08:00";
+    assert_eq!(
+        lines[2],
+        format!("           by `30 3 * * * Asia/Shanghai`, 17m12s later on this host: next {next}")
+    );
+    assert!(
+        lines[3].contains("of 2GiB that may be written in a day") && lines[3].ends_with("for one sweep"),
+        "{told}"
+    );
+    assert!(lines[4].starts_with("           480 series more after the first one"), "{told}");
+    let never = text(&Sweeps { schedule: None, ..sweeps.clone() });
+    assert!(
+        never.contains("           never, without a `schedule`\n") && !never.contains("17m12s"),
+        "{never}"
+    );
+    assert!(
+        text(&Sweeps { seen: false, ..sweeps }).contains("none will begin: the kernel keeps no counters")
+    );
 }
