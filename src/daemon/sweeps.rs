@@ -372,7 +372,8 @@ impl Control {
             _ => {}
         }
         let (began, seconds) = (now.began_wall, world.now.since(now.began).as_secs_f64());
-        let about = super::about::about(&target.plan.path, target.found(), now.ready.as_ref(), began, seconds);
+        let about =
+            super::about::about(&target.plan.path, target.found(), now.ready.as_ref(), began, seconds);
         let sweep = now.finish().finish(about, ending.stopped());
         let kept = sweeping.keep(&sweep, world.wall);
         say(&target.name, ending, &sweep, kept);

@@ -11,7 +11,7 @@ pub use server::{FuseServer, serve_if_asked};
 
 use super::command::try_run;
 use super::mounts::is_mounted;
-use super::rules::{Count, Hang, Op, Rules};
+use super::rules::{Count, Credits, Hang, Op, Rules};
 use super::scratch::Scratch;
 use serve::Disk;
 use std::path::{Path, PathBuf};
@@ -69,6 +69,16 @@ impl FuseDisk {
     /// Each operation of this kind takes this long for every one of its kind that is inside, itself included.
     pub fn delay_by_depth(&self, op: Op, per_operation: Duration) {
         self.rules.change(op, |rule| rule.delay_per_inside = per_operation);
+    }
+
+    /// Reads and writes take burst credits from now on, of which there are as many as can be.
+    pub fn limit(&self, credits: Credits) {
+        self.rules.limit(credits);
+    }
+
+    /// Credits that are left, and the fewest that there ever were.
+    pub fn credits(&self) -> Option<(f64, f64)> {
+        self.rules.credits()
     }
 
     /// Every `every`-th operation of this kind fails with this errno (1: all of them).

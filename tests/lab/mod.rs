@@ -94,7 +94,7 @@ pub use postgres::{Postgres, postgres_program};
 pub use prometheus::{
     Prometheus, Series, promtool_check_config, promtool_check_metrics, promtool_test_rules,
 };
-pub use rules::{Count, Hang, Op};
+pub use rules::{Count, Credits, Hang, Op};
 pub use schema::assert_valid;
 pub use scratch::{Scratch, checksum};
 pub use strace::{Call, Strace, StraceLog};

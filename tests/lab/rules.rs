@@ -1,7 +1,7 @@
 //! What a fault-injecting disk does with each kind of operation: late, never, wrong or short; and its counts.
 
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A kind of operation that rules and counts know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,11 +67,53 @@ impl Drop for Hang {
     }
 }
 
+/// Burst credits as cloud disks have them: each read and write takes one, a large one each 256 KiB. With credits left the disk does
+/// `burst` of them a second, without any `rate`, which is also what comes back.
+#[derive(Clone, Copy, Debug)]
+pub struct Credits {
+    /// Credits a second that come back.
+    pub rate: f64,
+    /// Credits a second that can be spent.
+    pub burst: f64,
+    /// Credits that it holds, and has at the beginning.
+    pub capacity: f64,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    credits: Credits,
+    balance: f64,
+    least: f64,
+    at: Instant,
+    /// Until when it is busy with what it has taken on.
+    busy: Instant,
+}
+
+impl Bucket {
+    fn pass(&mut self, now: Instant) {
+        let seconds = now.saturating_duration_since(self.at).as_secs_f64();
+        self.balance = (self.balance + self.credits.rate * seconds).min(self.credits.capacity);
+        self.at = self.at.max(now);
+    }
+
+    /// Takes an operation of so many bytes on: how long until it is done.
+    fn take(&mut self, bytes: usize, now: Instant) -> Duration {
+        self.pass(now);
+        let credits = bytes.div_ceil(256 << 10).max(1) as f64;
+        let speed = if self.balance >= credits { self.credits.burst } else { self.credits.rate };
+        self.balance = (self.balance - credits).max(0.0);
+        self.least = self.least.min(self.balance);
+        self.busy = self.busy.max(now) + Duration::from_secs_f64(credits / speed);
+        self.busy.saturating_duration_since(now)
+    }
+}
+
 /// One rule per kind, changed while the disk runs.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Mutex<[Rule; Op::ALL.len()]>,
     opened: Condvar,
+    bucket: Mutex<Option<Bucket>>,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +132,8 @@ pub(super) struct Fate {
     op: Op,
     delay: Duration,
     hung: bool,
+    /// It takes credits, which are waited for.
+    paid: bool,
     /// The errno to answer with.
     pub(super) error: Option<i32>,
     /// Bytes to serve at most.
@@ -99,7 +143,7 @@ pub(super) struct Fate {
 impl Fate {
     /// Whether the answer has to wait, so that it must not be given on the thread that reads requests.
     pub(super) fn waits(self) -> bool {
-        self.hung || !self.delay.is_zero()
+        self.hung || self.paid || !self.delay.is_zero()
     }
 }
 
@@ -126,7 +170,29 @@ impl Rules {
         self.opened.notify_all();
     }
 
+    pub(super) fn limit(&self, credits: Credits) {
+        let (balance, now) = (credits.capacity, Instant::now());
+        *self.bucket.lock().unwrap() = Some(Bucket { credits, balance, least: balance, at: now, busy: now });
+    }
+
+    /// Credits that are left, and the fewest that there ever were.
+    pub(super) fn credits(&self) -> Option<(f64, f64)> {
+        let mut bucket = self.bucket.lock().unwrap();
+        let bucket = bucket.as_mut()?;
+        bucket.pass(Instant::now());
+        Some((bucket.balance, bucket.least))
+    }
+
+    /// Waits until the disk has credits for an operation of so many bytes.
+    pub(super) fn pay(&self, fate: Fate, bytes: usize) {
+        if fate.paid {
+            let wait = self.bucket.lock().unwrap().as_mut().map(|bucket| bucket.take(bytes, Instant::now()));
+            std::thread::sleep(wait.unwrap_or_default());
+        }
+    }
+
     pub(super) fn arrive(&self, op: Op) -> Fate {
+        let limited = self.bucket.lock().unwrap().is_some();
         let mut rules = self.rules.lock().unwrap();
         let rule = &mut rules[op as usize];
         rule.count.operations += 1;
@@ -138,6 +204,7 @@ impl Rules {
             op,
             delay: rule.delay + rule.delay_per_inside * inside,
             hung: rule.hung,
+            paid: limited && matches!(op, Op::Read | Op::Write),
             error: rule.error.filter(|(_, every)| due(*every)).map(|(errno, _)| errno),
             at_most: rule.short.filter(|(_, every)| due(*every)).map_or(usize::MAX, |(bytes, _)| bytes),
         }

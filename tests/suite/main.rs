@@ -42,6 +42,7 @@ mod profiles;
 mod reliability;
 mod reload;
 mod safety;
+mod scheduled_sweeps;
 mod soak;
 mod stalls;
 mod starvation;

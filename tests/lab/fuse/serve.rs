@@ -54,6 +54,7 @@ impl Disk {
             let done =
                 fate.error.map_or_else(|| act(&tree, fate), |errno| Err(io::Error::from_raw_os_error(errno)));
             let bytes = done.as_ref().map_or(0, |(_, bytes)| *bytes);
+            rules.pay(fate, bytes);
             count(bytes);
             rules.leave(fate, bytes);
             answer(done.map(|(value, _)| value).map_err(errno));
