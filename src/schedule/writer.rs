@@ -343,7 +343,8 @@ pub(super) fn unresolved(error: &target::Error) -> Trouble {
 /// Memory is known by what the file system says of itself too, where no mount could be found that tells.
 fn refuse_memory(dir: &Path) -> Result<(), Trouble> {
     let space = Dir::open(dir).and_then(|opened| opened.space());
-    let doing = format_args!("cannot ask for the space at {}", dir.display());
+    let at = dir.display();
+    let doing = format_args!("cannot ask for the space at {at}");
     if space.map_err(|e| Trouble::io(Stage::Open, doing, e))?.is_memory() {
         let why = format!("{} lies on a file system in memory: there is no disk to measure", dir.display());
         return Err(refused(&Refusal::Memory(why)));

@@ -117,8 +117,11 @@ impl Files {
     }
 
     fn available(&self) -> Result<u64, Trouble> {
-        let doing = format_args!("cannot ask for the space at {}", self.path.display());
-        Ok(self.dir.space().map_err(|e| Trouble::io(Stage::Open, doing, e))?.available)
+        let fail = |e| {
+            let at = self.path.display();
+            Trouble::io(Stage::Open, format_args!("cannot ask for the space at {at}"), e)
+        };
+        Ok(self.dir.space().map_err(fail)?.available)
     }
 
     fn lay(
@@ -140,7 +143,8 @@ impl Files {
                 Progress::Going(..) if watch.stopped().is_some() => {
                     laying.give_back(&self.dir);
                     let at = self.at(name);
-                    let doing = format_args!("{} was not laid out to its end", at.display());
+                    let at = at.display();
+                    let doing = format_args!("{at} was not laid out to its end");
                     return Err(Trouble::io(Stage::Layout, doing, Errno::ECANCELED));
                 }
                 Progress::Going(..) => {}

@@ -269,11 +269,10 @@ fn ours(rig: &Rig, run: &Run, result: &mut CellResult) {
     let windows = run.ends.iter().filter_map(|end| end.window);
     let silent = windows.map(|(from, to)| rig.around.heart.silent(from, to)).max().unwrap_or_default();
     if waited > STARVED || silent > Duration::ZERO {
-        let why = format!(
-            "we waited for a CPU for {:.0} % of the time, and did not run at all for {} ms",
-            waited * 100.0,
-            silent.as_millis()
-        );
+        let mut why = format!("we waited for a CPU for {:.0} % of the time", waited * 100.0);
+        if silent > Duration::ZERO {
+            why += &format!(", and did not run at all for {} ms", silent.as_millis());
+        }
         result.fault(SweepFault::Starved, why);
     }
 }
