@@ -26,6 +26,7 @@ mod discovery;
 mod faults;
 mod first_light;
 mod footing;
+mod from_fio;
 mod hangs;
 mod lab_children;
 mod lab_cleanup;
