@@ -109,14 +109,15 @@ proptest! {
             rate * line * (1.0 - depth * in_dip(second, 30.0, phase, width)) * (1.0 + scatter * noise.next())
         }));
         let figures = shape(&series, 1.0);
-        // Three standard errors of the best line where the noise alone is more than the point.
-        let allowed = (3.0 * 3.6 * scatter / (spans as f64).sqrt()).max(0.01);
+        // Five standard errors of the best line where the noise alone is more than the point: three are passed by chance now and then.
+        let allowed = (5.0 * 3.6 * scatter / (spans as f64).sqrt()).max(0.01);
         prop_assert!((figures.decline.unwrap() - 0.04).abs() <= allowed, "{figures:?}");
         let troughs = figures.troughs.unwrap();
         prop_assert!((troughs.period_seconds.unwrap() - 30.0).abs() < 0.3, "{troughs:?}");
         let expected = spans as f64 / 30.0;
         prop_assert!((f64::from(troughs.count) - expected).abs() <= 1.0 + 0.05 * expected, "{troughs:?}");
-        prop_assert!(troughs.depth_ratio < 1.0 - depth / 2.0 + 0.1 && troughs.depth_ratio > 1.0 - depth - 0.1, "{troughs:?}");
+        // A dip of little more than one span touches up to three, and its ratio is their mean.
+        prop_assert!(troughs.depth_ratio < 1.0 - depth / 3.0 + 0.1 && troughs.depth_ratio > 1.0 - depth - 0.1, "{troughs:?}");
     }
 
     /// Other periods, spans and lengths; one dip in ten is missing, and stalls at other times come in between.
