@@ -19,6 +19,7 @@ mod sign;
 mod table;
 mod ward;
 mod watch;
+mod witness;
 
 use crate::lab::{self, Need};
 use std::time::Duration;

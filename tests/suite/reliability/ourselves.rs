@@ -193,7 +193,7 @@ fn descriptors_used_up() {
     well(&daemon, &[]);
     // What looks at the machine once a second has opened its files.
     thread::sleep(Duration::from_secs(3));
-    let watch = Watch::start(daemon.address());
+    let watch = Watch::start(&healthy, daemon.address());
     limit_descriptors(&daemon, first_free(&daemon) + 2);
     std::fs::create_dir(&path).unwrap();
     seen_when(&daemon, "EMFILE is counted", |seen| seen.errors("late", "commit", "open", "EMFILE") >= 1.0);
@@ -239,7 +239,7 @@ fn log_that_nobody_reads() {
     let daemon = Daemon::new().config(&yaml).with(|c| _ = lab::first_on_the_cpu(c));
     let (daemon, log) = with_piped_log(daemon.argument("--log.level=debug"));
     well(&daemon, &["sick"]);
-    let watch = Watch::start(daemon.address());
+    let watch = Watch::start(&healthy, daemon.address());
     sick.fail(Op::Write, libc::EIO, 10);
     let failed = seen_when(&daemon, "it fails and recovers", |seen| {
         seen.errors("sick", "commit", "write", "EIO") >= 3.0

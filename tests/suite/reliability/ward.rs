@@ -51,7 +51,7 @@ impl Ward {
 
         // What looks at the machine once a second has opened its files.
         std::thread::sleep(Duration::from_secs(2));
-        let watch = Watch::start(daemon.address());
+        let watch = Watch::start(&healthy, daemon.address());
         let (size, open) = (footprint(&daemon), open_files(&daemon));
         let before = Chart::of(daemon.scrape());
         let began = Instant::now();

@@ -1,16 +1,18 @@
 //! The healthy targets of a ward, and who looks at them once a second.
 
 use super::room::Room;
+use super::witness::Witness;
 use crate::lab::{self, FuseDisk, Metrics, Mounted};
 use crate::watch::target;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub(super) const HEALTHY: [&str; 3] = ["healthy_a", "healthy_b", "healthy_fuse"];
-const INTERVAL: f64 = 0.1;
+pub(super) const INTERVAL: f64 = 0.1;
 /// A scrape that takes longer than this is a scrape that was not answered.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -25,18 +27,18 @@ impl Healthy {
         Self { ext4: [room.ext4(), room.ext4()], fuse: room.fuse() }
     }
 
+    fn paths(&self) -> [&Path; 3] {
+        [self.ext4[0].path(), self.ext4[1].path(), self.fuse.path()]
+    }
+
     pub(super) fn config(&self) -> String {
-        let [a, b] = [self.ext4[0].path(), self.ext4[1].path()];
-        HEALTHY
-            .iter()
-            .zip([a, b, self.fuse.path()])
-            .map(|(name, path)| target(name, path, "100ms", "100ms"))
-            .collect()
+        HEALTHY.iter().zip(self.paths()).map(|(name, path)| target(name, path, "100ms", "100ms")).collect()
     }
 }
 
-/// A scrape each second, from a thread of its own.
+/// A scrape each second, from a thread of its own, and a witness on each healthy disk.
 pub(super) struct Watch {
+    witnesses: [Witness; 3],
     over: Arc<AtomicBool>,
     watcher: JoinHandle<Vec<Look>>,
 }
@@ -49,7 +51,8 @@ struct Look {
 }
 
 impl Watch {
-    pub(super) fn start(address: SocketAddr) -> Self {
+    pub(super) fn start(healthy: &Healthy, address: SocketAddr) -> Self {
+        let witnesses = healthy.paths().map(Witness::on);
         let over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&over);
         let watcher = std::thread::spawn(move || {
@@ -63,7 +66,7 @@ impl Watch {
             looks.push(Look::at(address));
             looks
         });
-        Self { over, watcher }
+        Self { witnesses, over, watcher }
     }
 
     /// Every scrape was answered at once, and every healthy probe ran in its slots.
@@ -75,9 +78,10 @@ impl Watch {
             assert!(took < AT_ONCE, "a scrape took {took:?}");
         }
         let (first, last) = (&looks[0], &looks[looks.len() - 1]);
-        for target in HEALTHY {
+        for (target, witness) in HEALTHY.iter().zip(self.witnesses) {
+            let taken = witness.end();
             for probe in ["commit", "read"] {
-                kept_its_rate(target, probe, first, last);
+                kept_its_rate(target, probe, first, last, taken);
             }
         }
     }
@@ -100,19 +104,20 @@ impl Look {
     }
 }
 
-/// All slots that passed are counted, and at least 95 % of them as runs.
-fn kept_its_rate(target: &str, probe: &str, first: &Look, last: &Look) {
+/// All slots that passed are counted, and at least 95 % of them as runs, not counting `taken`, those that a witness missed too. The
+/// instants of the two are not the same, so what took a slot from one may have taken another from the other.
+fn kept_its_rate(target: &str, probe: &str, first: &Look, last: &Look, taken: u32) {
     let more = |what| last.count(what, target, probe) - first.count(what, target, probe);
     let (runs, missed, skipped, errors) = (more("runs"), more("missed"), more("skipped"), more("errors"));
     let slots = runs + missed + skipped;
     // The books may lag a second behind: a good run wakes nobody, and is entered at the next scrape at the latest.
     let (least, most) = (last.asked - first.answered, last.answered - first.asked);
     let said = format!(
-        "{target} {probe}: {runs} runs, {missed} missed, {skipped} skipped, {errors} errors in {most:?}"
+        "{target} {probe}: {runs} runs, {missed} missed, {skipped} skipped, {errors} errors in {most:?}, {taken} missed by a witness"
     );
     assert!(least.as_secs_f64() >= 100.0 * INTERVAL, "{said}: too short a time to tell");
     let (fewest, greatest) = (least.as_secs_f64() / INTERVAL - 2.5, most.as_secs_f64() / INTERVAL + 2.5);
     assert!(slots >= fewest && slots <= greatest, "{said}: not every slot is accounted for");
-    assert!(runs >= slots * 0.95, "{said}: not its rate");
+    assert!(runs >= slots * 0.95 - 1.5 * f64::from(taken), "{said}: not its rate");
     assert_eq!(errors, 0.0, "{said}");
 }
