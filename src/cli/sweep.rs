@@ -141,6 +141,8 @@ pub(super) fn command(args: &Args) -> Ending {
 struct Ready {
     wish: SweepOnce,
     demand: Demand,
+    /// How long it takes to lay the files out.
+    laying: Duration,
     outputs: Outputs,
     place: Option<Place>,
     before: Option<super::traces::Before>,
@@ -181,12 +183,15 @@ fn prepare(args: &Args) -> Result<Ready, Ending> {
         before.use_in(&mut at);
     }
     let file_size = args.file_size.map(|size| size.bytes(sys::host().memory));
+    let mut laying = Duration::ZERO;
     if let Some(place) = &place {
-        demand.written_bytes += file(&mut at, file_size, place, args.timeout.get()).map_err(bad)?;
+        let laid = file(&mut at, file_size, place, args.timeout.get()).map_err(bad)?;
+        demand.written_bytes += laid;
+        laying = Duration::from_secs(laid / layout::RATE.get());
     }
     let wish =
         SweepOnce { target: at, plan, promise, file_size, memory: args.memory, patience: args.timeout.get() };
-    Ok(Ready { wish, demand, outputs, place, before })
+    Ok(Ready { wish, demand, laying, outputs, place, before })
 }
 
 fn wished(args: &Args) -> Wish {
@@ -276,9 +281,8 @@ fn file(
 }
 
 fn run(args: &Args, ready: Ready) -> Ending {
-    let Ready { wish, demand, outputs, place, before } = ready;
-    let laying = demand.time + Duration::from_secs(layout_seconds(&wish));
-    announce(args, &wish.plan, &demand, laying);
+    let Ready { wish, demand, laying, outputs, place, before } = ready;
+    announce(args, &wish.plan, &demand, laying + demand.time);
     if demand.written_bytes > ASK_ABOVE.get() && !args.yes {
         if !io::stdin().is_terminal() {
             let why = format!(
@@ -301,11 +305,6 @@ fn run(args: &Args, ready: Ready) -> Ending {
         _ => None,
     };
     end(args, &outputs, &swept, left)
-}
-
-fn layout_seconds(wish: &SweepOnce) -> u64 {
-    let size = wish.target.read.as_ref().map_or(0, |read| read.file_size.get());
-    size / layout::RATE.get().max(1)
 }
 
 fn announce(args: &Args, plan: &Plan, demand: &Demand, time: Duration) {

@@ -25,7 +25,7 @@ pub const SLICE: u64 = 4 << 20;
 /// seconds; it is small.
 pub const RATE: Bytes = Bytes::mib(64);
 /// Bytes of one write.
-const CHUNK: usize = 256 << 10;
+pub(in crate::probe) const CHUNK: usize = 256 << 10;
 
 /// Which probe file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -86,8 +86,17 @@ impl Dir {
 
     /// Creates the regular file `name` (mode 0600), which must not exist, for reading and writing.
     pub fn create_file(&self, name: &str, direct: Direct) -> Result<File, Errno> {
+        self.create(name, direct, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// As [`Dir::create_file`], for others to read too where the process' mask lets them: what people ask for, not what we work on.
+    pub fn create_file_for_people(&self, name: &str) -> Result<File, Errno> {
+        self.create(name, Direct::No, Mode::from_raw_mode(0o666))
+    }
+
+    fn create(&self, name: &str, direct: Direct, mode: Mode) -> Result<File, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&self.0, name, flags | direct.flag(), Mode::RUSR | Mode::WUSR)?;
+        let fd = openat(&self.0, name, flags | direct.flag(), mode)?;
         Ok(File::from_fd(fd))
     }
 

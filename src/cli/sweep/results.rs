@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::sys::{Dir, Direct, Errno};
+use crate::sys::{Dir, Errno};
 
 /// A file for a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl ResultFile {
             return Err(format!("{}: there is something that is no regular file", file.path.display()));
         }
         let new = file.new_name();
-        open.create_file(&new, Direct::No)
+        open.create_file_for_people(&new)
             .and_then(|_| open.remove_file(&new))
             .map_err(|errno| file.fault("it cannot be written", errno))?;
         Ok(file)
@@ -40,7 +40,7 @@ impl ResultFile {
         let new = self.new_name();
         let write = || -> Result<(), Errno> {
             let dir = Dir::open(&self.dir)?;
-            let file = dir.create_file(&new, Direct::No)?;
+            let file = dir.create_file_for_people(&new)?;
             let written = all(&file, text.as_bytes()).and_then(|()| file.fsync());
             let placed = written.and_then(|()| dir.rename(&new, &self.name));
             if placed.is_err() {
@@ -75,6 +75,7 @@ fn all(file: &crate::sys::File, bytes: &[u8]) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a test looks at what was written")]
@@ -87,6 +88,11 @@ mod tests {
         file.write("two").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        // What the process' mask leaves to others is what any new file here has.
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+        let usual = folder.path().join("usual");
+        std::fs::write(&usual, "").unwrap();
+        assert_eq!(mode(&path), mode(&usual));
         let missing = ResultFile::new(&folder.path().join("none/a.json")).unwrap_err();
         assert!(missing.contains("its directory cannot be opened"), "{missing}");
         assert!(ResultFile::new(folder.path()).unwrap_err().contains("no regular file"));

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::probe::Method;
-use crate::probe::sweep::{Cell, Demand, Ladder, Limits, Pattern, Plan, Preset, Promise, WarmUp};
+use crate::probe::sweep::{Cell, Demand, Ladder, Limits, Pattern, Plan, Preset, Promise, Stream, WarmUp};
 use crate::units::{Bytes, Span};
 
 const KIB: u32 = 1 << 10;
@@ -223,46 +223,25 @@ fn of_method(plan: &mut Plan, method: Method) -> Result<(), String> {
     }
 }
 
-/// Bounds each cell that writes by what a quick disk would move in its time, and says the most that all of them take.
+/// Bounds each cell that writes all that it can by what a quick disk would move in its time, and says the most that all of them take.
 pub(super) fn bound(plan: &mut Plan, promise: &Promise) -> Demand {
     let most = |promised: Option<f64>, usual: f64| promised.map_or(usual, |rate| rate * ABOVE_PROMISE);
     let rate = (most(promise.iops, QUICK.0), most(promise.throughput, QUICK.1));
     for ladder in &mut plan.ladders {
-        let Some(cell) = ladder.cells.first().filter(|cell| cell.pattern.writes()) else { continue };
-        let largest = ladder.cells.iter().map(largest_block).max().unwrap_or(cell.block_size);
+        if !ladder.cells.iter().flat_map(|cell| cell.pattern.streams()).any(Stream::writes_without_end) {
+            continue;
+        }
+        let largest = ladder.cells.iter().map(largest_block).max().unwrap_or(MIB);
         let per_second = (rate.0 * f64::from(largest)).min(rate.1);
         let bytes = (per_second * ladder.limits.time.as_secs_f64()).ceil().max(f64::from(largest)) as u64;
         ladder.limits.bytes = Some(ladder.limits.bytes.map_or(bytes, |own| own.min(bytes)));
     }
-    let mut all = plan.demand(rate);
-    all.written_bytes =
-        plan.ladders.iter().map(|ladder| written(ladder) * u64::from(plan.rounds.max(1))).sum();
-    all
+    plan.demand(rate)
 }
 
 fn largest_block(cell: &Cell) -> u32 {
     let own = cell.pattern.streams().iter().filter_map(|stream| stream.block_size);
     own.chain([cell.block_size]).max().unwrap_or(cell.block_size)
-}
-
-/// The most that a ladder writes in a round, if each of its cells goes to its bound.
-fn written(ladder: &Ladder) -> u64 {
-    let bound = ladder.limits.bytes.unwrap_or(0);
-    let one = |(at, cell): (usize, &Cell)| {
-        if !cell.pattern.writes() {
-            return 0;
-        }
-        let block = u64::from(largest_block(cell));
-        // What is out at each end counts at the disk; bursts and committers beside the depth are at most 64 KiB × 64.
-        let out = u64::from(cell.outstanding()) * block + if cell.pattern.loaded() { 4 << 20 } else { 0 };
-        let by_operations = ladder.limits.operations.map_or(u64::MAX, |n| n * block);
-        let warm_up = match ladder.limits_of(at).warm_up {
-            WarmUp::Time(_) => bound,
-            WarmUp::Completions(each) => u64::from(each) * out,
-        };
-        bound.min(by_operations) + warm_up + 2 * out
-    };
-    ladder.cells.iter().enumerate().map(one).sum()
 }
 
 /// What is wrong with cells that cannot run here: block sizes no multiple of the device's, more buffers than memory allows, writes
@@ -350,7 +329,8 @@ mod tests {
             let demand = bound(&mut plan, &Promise::default());
             for ladder in &plan.ladders {
                 let bounded = ladder.limits.bytes.is_some();
-                assert!(bounded || ladder.cells.iter().all(|cell| !cell.pattern.writes()), "{preset}");
+                let mut streams = ladder.cells.iter().flat_map(|cell| cell.pattern.streams());
+                assert!(bounded || !streams.any(Stream::writes_without_end), "{preset}");
             }
             assert!(demand.written_bytes > 0);
         }

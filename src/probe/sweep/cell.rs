@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Pattern;
+use super::{Pattern, Way};
 use crate::probe::Method;
 use crate::units::Bytes;
 
@@ -26,6 +26,12 @@ impl Cell {
     /// Operations outstanding in all, as configured.
     pub fn outstanding(&self) -> u32 {
         u32::from(self.depth) * u32::from(self.jobs)
+    }
+
+    /// How many commit at the same time, each to a file of its own.
+    pub fn committers(&self) -> u32 {
+        let streams = self.pattern.streams().iter().filter(|stream| stream.way == Way::Commit);
+        streams.map(|stream| stream.outstanding(self)).sum()
     }
 }
 
@@ -61,4 +67,30 @@ pub struct Limits {
     pub bytes: Option<u64>,
     /// What is not recorded before.
     pub warm_up: WarmUp,
+}
+
+/// The quiet value is taken in this part of a cell's time, and within these ends.
+const QUIET_PART: u32 = 4;
+const SHORTEST_QUIET: Duration = Duration::from_secs(1);
+const LONGEST_QUIET: Duration = Duration::from_secs(10);
+
+impl Limits {
+    /// Those of what is judged, alone, before a load comes to it.
+    #[must_use]
+    pub fn quiet(self) -> Self {
+        let time = (self.time / QUIET_PART).clamp(SHORTEST_QUIET.min(self.time), LONGEST_QUIET);
+        let warm_up = match self.warm_up {
+            WarmUp::Time(warm_up) => WarmUp::Time(warm_up.min(time / 4)),
+            counted @ WarmUp::Completions(_) => counted,
+        };
+        Self { time, warm_up, ..self }
+    }
+
+    /// The longest that a cell takes, its warm-up included where that is a time.
+    pub fn whole(self) -> Duration {
+        match self.warm_up {
+            WarmUp::Time(warm_up) => self.time + warm_up,
+            WarmUp::Completions(_) => self.time,
+        }
+    }
 }

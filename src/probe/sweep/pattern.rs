@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Cell;
 use crate::probe::outcome::labels;
 
 labels! {
@@ -84,6 +85,28 @@ pub struct Stream {
     pub block_size: Option<u32>,
     /// How much is outstanding.
     pub load: Load,
+}
+
+impl Stream {
+    /// Operations of it that a cell keeps outstanding at most.
+    pub fn outstanding(&self, cell: &Cell) -> u32 {
+        match self.load {
+            Load::Depth | Load::Percent(_) => cell.outstanding(),
+            Load::EachJob => u32::from(cell.jobs),
+            Load::Fixed(operations) | Load::Bursts { operations, .. } => u32::from(operations),
+        }
+    }
+
+    /// Whether it writes as much as the disk takes.
+    pub fn writes_without_end(&self) -> bool {
+        let bounded = match self.load {
+            Load::Bursts { .. } => true,
+            // A commit is waited for before the next.
+            Load::Fixed(1) => self.way == Way::Commit,
+            _ => false,
+        };
+        self.way != Way::Read && !bounded
+    }
 }
 
 const fn stream(way: Way, access: Access, block_size: Option<u32>, load: Load) -> Stream {

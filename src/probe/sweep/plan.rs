@@ -3,7 +3,9 @@
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use super::{Cell, Limits, Load, Pattern, Preset, WarmUp, Way};
+use super::files::COMMITTER_SIZE;
+use super::{Cell, Limits, Load, Pattern, Preset, Stream, WarmUp, Way};
+use crate::probe::layout;
 
 /// Cells of one pattern that are climbed in order: each asks more of the disk than the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ pub struct Plan {
 /// The most that something takes, as issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Seconds, rests not counted.
+    /// How long it runs, rests and what is laid out before not counted.
     pub time: Duration,
     /// Reads.
     pub reads: u64,
@@ -103,41 +105,59 @@ impl Plan {
             for (at, cell) in ladder.cells.iter().enumerate() {
                 (0..self.rounds.max(1)).for_each(|_| all += demand(cell, ladder.limits_of(at), rate));
             }
+            // Each has a file, which goes when there is nothing more to commit.
+            let committers = ladder.cells.iter().map(Cell::committers).max().unwrap_or(0);
+            let files = u64::from(committers) * u64::from(self.rounds.max(1));
+            all.writes += files * COMMITTER_SIZE.div_ceil(layout::CHUNK as u64);
+            all.written_bytes += files * COMMITTER_SIZE;
         }
         all
     }
 }
 
-/// The most that a cell takes, its warm-up included.
-fn demand(cell: &Cell, limits: Limits, (iops, throughput): (f64, f64)) -> Demand {
-    let block = f64::from(cell.block_size);
-    let rate = iops.min(throughput / block).max(1.0);
-    let warm_up = match limits.warm_up {
-        WarmUp::Time(time) => time.as_secs_f64() * rate,
-        WarmUp::Completions(each) => f64::from(each * cell.outstanding()),
-    };
-    let by_time = limits.time.as_secs_f64() * rate;
-    let by_operations = limits.operations.map_or(f64::INFINITY, |n| n as f64);
-    let by_bytes = limits.bytes.map_or(f64::INFINITY, |n| (n as f64 / block).ceil());
-    // What is out when the last of them is back is waited for, and counts at the disk.
-    let operations = by_time.min(by_operations).min(by_bytes) + warm_up + f64::from(cell.outstanding());
-    let warm_up_time = if let WarmUp::Time(time) = limits.warm_up { time } else { Duration::ZERO };
-    let share = |way: Way| -> f64 {
-        let streams = cell.pattern.streams();
-        let one = |load| match load {
-            Load::Percent(percent) => f64::from(percent) / 100.0,
-            _ => 1.0,
+/// The most that a cell takes: warm-up, what is recorded, and before them, where the pattern is loaded, what is judged alone.
+fn demand(cell: &Cell, limits: Limits, rate: (f64, f64)) -> Demand {
+    let streams = cell.pattern.streams();
+    let mut all = Demand { time: limits.whole(), ..Demand::default() };
+    streams.iter().for_each(|stream| all.add(stream, cell, limits, rate));
+    if let Some(judged) = streams.first().filter(|_| cell.pattern.loaded()) {
+        let quiet = limits.quiet();
+        all.time += quiet.whole();
+        all.add(judged, cell, quiet, rate);
+    }
+    all
+}
+
+impl Demand {
+    /// Adds what a stream of a cell takes at most on a disk that does so many operations and bytes a second.
+    fn add(&mut self, stream: &Stream, cell: &Cell, limits: Limits, (iops, throughput): (f64, f64)) {
+        let bytes = stream.block_size.unwrap_or(cell.block_size);
+        let block = f64::from(bytes);
+        let closed = iops.min(throughput / block).max(1.0);
+        let (share, rate) = match stream.load {
+            Load::Percent(percent) => (f64::from(percent) / 100.0, closed),
+            Load::Bursts { operations, every_ms } => {
+                (1.0, closed.min(f64::from(operations) * 1000.0 / f64::from(every_ms)))
+            }
+            Load::Depth | Load::EachJob | Load::Fixed(_) => (1.0, closed),
         };
-        streams.iter().filter(|s| s.way == way).map(|s| one(s.load)).sum::<f64>().min(1.0)
-    };
-    let (reads, writes) =
-        (operations * share(Way::Read), operations * (share(Way::Write) + share(Way::Commit)));
-    Demand {
-        time: limits.time + warm_up_time,
-        reads: reads.ceil() as u64,
-        read_bytes: (reads * block).ceil() as u64,
-        writes: writes.ceil() as u64,
-        written_bytes: (writes * block).ceil() as u64,
+        let outstanding = f64::from(stream.outstanding(cell));
+        let warm_up = match limits.warm_up {
+            WarmUp::Time(time) => time.as_secs_f64() * rate * share,
+            WarmUp::Completions(each) => f64::from(each) * outstanding,
+        };
+        let by_time = limits.time.as_secs_f64() * rate;
+        let by_operations = limits.operations.map_or(f64::INFINITY, |n| n as f64);
+        let by_bytes = limits.bytes.map_or(f64::INFINITY, |n| (n as f64 / block).ceil());
+        // What is out when the last of them is back is waited for, and counts at the disk.
+        let recorded = by_time.min(by_operations).min(by_bytes) * share + outstanding;
+        let operations = (warm_up + recorded).ceil() as u64;
+        let (count, moved) = match stream.way {
+            Way::Read => (&mut self.reads, &mut self.read_bytes),
+            Way::Write | Way::Commit => (&mut self.writes, &mut self.written_bytes),
+        };
+        *count += operations;
+        *moved += operations * u64::from(bytes);
     }
 }
 
@@ -151,6 +171,34 @@ mod tests {
         // A disk as quick as this ends each cell by operations or bytes.
         assert!(demand.reads + demand.writes < 50_000, "{demand:?}");
         assert!(demand.read_bytes < 3 << 29 && demand.written_bytes < 3 << 29, "{demand:?}");
+    }
+
+    /// 4 s of a backup on a disk of 100,000 IOPS and 1 GB/s.
+    #[test]
+    fn each_stream_is_counted_in_its_own_blocks() {
+        let cell = Cell {
+            pattern: Pattern::Backup,
+            block_size: 1 << 20,
+            depth: 2,
+            jobs: 1,
+            method: Some(crate::probe::Method::Fdatasync),
+        };
+        let limits = Limits {
+            time: Duration::from_secs(4),
+            operations: None,
+            bytes: None,
+            warm_up: WarmUp::Time(Duration::from_secs(1)),
+        };
+        let ladders = vec![Ladder { cells: vec![cell], limits, rest_warm_up: None }];
+        let plan = Plan { preset: None, ladders, rounds: 1, plateau: false, ceiling: None };
+        let demand = plan.demand((100_000.0, 1e9));
+        // The quiet commits take 1 s more after a quarter of a second.
+        assert_eq!(demand.time, Duration::from_millis(6_250));
+        let commits = 625_000 + 2;
+        assert_eq!((demand.writes, demand.written_bytes), (commits + 16, commits * 4096 + (4 << 20)));
+        let reads = (5e9 / f64::from(1 << 20)).ceil() as u64 + 2;
+        assert!((reads - 1..=reads).contains(&demand.reads), "{} {reads}", demand.reads);
+        assert_eq!(demand.read_bytes, demand.reads << 20);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::files::{self, Files};
-use super::{Cell, CellReport, CellResult, Left, Limits, Place, SweepGround, SweepReady, WarmUp, Watch};
+use super::{Cell, CellReport, CellResult, Left, Limits, Place, SweepGround, SweepReady, Watch};
 use crate::clock;
 use crate::io::{self, EngineKind, Inflight, Op, Source, Wait, Wish};
 use crate::probe::content::BLOCK;
@@ -37,10 +37,6 @@ use work::{CommitFile, PartEnd, Work};
 
 /// What registered buffers may take of the locked memory that the user's processes have: a sweep has it for itself.
 const PART_OF_LOCKED: u64 = 2;
-/// The quiet value is taken in this part of a cell's time, and within these ends.
-const QUIET_PART: u32 = 4;
-const SHORTEST_QUIET: Duration = Duration::from_secs(1);
-const LONGEST_QUIET: Duration = Duration::from_secs(10);
 
 /// What surrounds a sweep.
 #[derive(Clone, Debug)]
@@ -166,7 +162,7 @@ impl Rig {
         let files = self.committers(&parts, cost).map_err(Left::Failed)?;
         let quiet = if cell.pattern.loaded() {
             let judged: Vec<Part> = quiet_parts(cell, &parts);
-            Some(self.measure(cell, &judged, &files, quiet_limits(limits), ceiling, cost)?)
+            Some(self.measure(cell, &judged, &files, limits.quiet(), ceiling, cost)?)
         } else {
             None
         };
@@ -376,15 +372,6 @@ fn quiet_parts(cell: &Cell, parts: &[Part]) -> Vec<Part> {
     let judged = parts.iter().filter(|part| part.streams() == [0]);
     let take = if cell.pattern.commits() { 1 } else { usize::MAX };
     judged.take(take).cloned().collect()
-}
-
-fn quiet_limits(limits: Limits) -> Limits {
-    let time = (limits.time / QUIET_PART).clamp(SHORTEST_QUIET.min(limits.time), LONGEST_QUIET);
-    let warm_up = match limits.warm_up {
-        WarmUp::Time(warm_up) => WarmUp::Time(warm_up.min(time / 4)),
-        counted @ WarmUp::Completions(_) => counted,
-    };
-    Limits { time, warm_up, ..limits }
 }
 
 fn add(sum: &mut Cost, other: Cost) {
