@@ -5,9 +5,12 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::Errno;
+
+/// From here on large pages are asked for.
+const LARGE: usize = 2 << 20;
 
 /// Zeroed memory of its own pages. It is owned by exactly one place at a time: whoever hands it to an
 /// operation gives it away until the operation is back, so that nobody can free or reuse it meanwhile.
@@ -15,7 +18,16 @@ use super::Errno;
 pub struct Buffer {
     start: NonNull<u8>,
     len: usize,
-    mapped: usize,
+    /// Unmapped when the last buffer in it is gone.
+    #[allow(dead_code, reason = "held for its end")]
+    mapping: Arc<Mapping>,
+}
+
+/// Pages that belong to one buffer or to several.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
     /// Given back when the memory is.
     #[allow(dead_code, reason = "held for its end")]
     share: Option<Share>,
@@ -64,15 +76,17 @@ impl Pool {
         len.max(1).next_multiple_of(super::page_size()) as u64
     }
 
-    /// As [`Buffer::new`]; `ENOMEM` also when less than this is left.
-    pub fn buffer(&self, len: usize) -> Result<Buffer, Errno> {
-        let bytes = Self::takes(len);
+    /// As [`Buffer::new`], so many; `ENOMEM` also when less than this is left.
+    pub fn buffers(&self, count: usize, len: usize) -> Result<Vec<Buffer>, Errno> {
+        let bytes = Self::takes(len).checked_mul(count as u64).ok_or(Errno::ENOMEM)?;
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.0.limit);
         self.0.used.fetch_update(Relaxed, Relaxed, more).map_err(|_| Errno::ENOMEM)?;
-        let share = Share { of: Arc::clone(&self.0), bytes };
-        let mut buffer = Buffer::new(len)?;
-        buffer.share = Some(share);
-        Ok(buffer)
+        Buffer::several(count, len, Some(Share { of: Arc::clone(&self.0), bytes }))
+    }
+
+    /// One of them.
+    pub fn buffer(&self, len: usize) -> Result<Buffer, Errno> {
+        self.buffers(1, len)?.pop().ok_or(Errno::ENOMEM)
     }
 }
 
@@ -85,19 +99,29 @@ impl Drop for Share {
 // SAFETY: the memory belongs to this value alone, as with `Box<[u8]>`.
 unsafe impl Send for Buffer {}
 
+// SAFETY: nothing but its end is done with it, and that by the last who has it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
 impl Buffer {
     /// At least `len` bytes, rounded up to whole pages, zeroed; the pages are touched, so that a timed
     /// section never faults them in.
     pub fn new(len: usize) -> Result<Self, Errno> {
-        let mapped = len.max(1).next_multiple_of(super::page_size());
-        // SAFETY: a fresh anonymous mapping aliases nothing.
-        let start = unsafe {
-            mmap_anonymous(null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+        Self::several(1, len, None)?.pop().ok_or(Errno::ENOMEM)
+    }
+
+    /// Several of them side by side, so that many small ones, or a few large ones, may lie in large pages: that is less work for
+    /// the kernel at each operation.
+    fn several(count: usize, len: usize, share: Option<Share>) -> Result<Vec<Self>, Errno> {
+        let each = len.max(1).next_multiple_of(super::page_size());
+        let mapping = Arc::new(Mapping::new(each.checked_mul(count).ok_or(Errno::ENOMEM)?, share)?);
+        let one = |at| {
+            // SAFETY: the mapping has `count` times `each` bytes.
+            let start = unsafe { mapping.start.add(at * each) };
+            Self { start, len, mapping: Arc::clone(&mapping) }
         };
-        let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::ENOMEM)?;
-        // SAFETY: `mapped` bytes from `start` were just mapped for writing.
-        unsafe { start.as_ptr().write_bytes(0, mapped) };
-        Ok(Self { start, len, mapped, share: None })
+        Ok((0..count).map(one).collect())
     }
 
     /// Address of the first byte, for operations that the kernel carries out.
@@ -106,26 +130,45 @@ impl Buffer {
     }
 }
 
+impl Mapping {
+    fn new(len: usize, share: Option<Share>) -> Result<Self, Errno> {
+        let len = len.max(super::page_size());
+        // SAFETY: a fresh anonymous mapping aliases nothing.
+        let start = unsafe {
+            mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::ENOMEM)?;
+        let mapping = Self { start, len, share };
+        if len >= LARGE {
+            // SAFETY: the range was just mapped, and how its pages are made changes nothing of what they hold.
+            let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        }
+        // SAFETY: `len` bytes from `start` were just mapped for writing.
+        unsafe { start.as_ptr().write_bytes(0, len) };
+        Ok(mapping)
+    }
+}
+
 impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len <= mapped` initialised bytes, owned by `self`.
+        // SAFETY: `len` initialised bytes, owned by `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `len <= mapped` initialised bytes, owned by `self`, borrowed mutably.
+        // SAFETY: `len` initialised bytes, owned by `self`, borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this address and length, and owned by this value alone.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
+        // SAFETY: mapped by `new` with this address and length; the last buffer in it is gone.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
@@ -141,6 +184,23 @@ mod tests {
         assert!(buffer.iter().all(|b| *b == 0));
         buffer[4999] = 7;
         assert_eq!(buffer[4999], 7);
+    }
+
+    #[test]
+    fn neighbours_do_not_overlap_and_outlive_each_other() {
+        let pool = Pool::new(16 << 20);
+        let mut buffers = pool.buffers(5, 1 << 20).unwrap();
+        for (buffer, byte) in buffers.iter_mut().zip(1..) {
+            assert!(buffer.len() == 1 << 20 && buffer.iter().all(|b| *b == 0));
+            buffer.fill(byte);
+        }
+        let last = buffers.pop().unwrap();
+        assert!(buffers.iter().zip(1..).all(|(buffer, byte)| buffer.iter().all(|b| *b == byte)));
+        drop(buffers);
+        assert!(last.iter().all(|b| *b == 5));
+        assert_eq!(pool.left(), 11 << 20, "the pages go together");
+        drop(last);
+        assert_eq!(pool.left(), 16 << 20);
     }
 
     #[test]

@@ -94,8 +94,9 @@ impl Ring {
         memory: &Memory,
     ) -> Result<Self, RingFailure> {
         let no_memory = |errno| RingFailure { step: RingStep::Memory, errno };
-        let slot = |_| Ok(Slot { buffer: memory.pool.buffer(block as usize)?, generation: 0, out: false });
-        let mut slots = (0..depth).map(slot).collect::<Result<Vec<_>, Errno>>().map_err(no_memory)?;
+        let buffers = memory.pool.buffers(usize::from(depth), block as usize).map_err(no_memory)?;
+        let slot = |buffer| Slot { buffer, generation: 0, out: false };
+        let mut slots: Vec<Slot> = buffers.into_iter().map(slot).collect();
         let fd = setup::duplicate(fd).map_err(no_memory)?;
         let ring = setup::ring(depth, delivery)?;
         let source = setup::register_source(&ring, fd);
