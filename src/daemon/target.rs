@@ -229,7 +229,7 @@ impl Target {
             }
             Report::Opened(opened) => self.opened(&opened, desk),
             // Those of a sweeping lane are no part of a target's own course.
-            Report::Closed | Report::SweepReady(_) | Report::Cell(_) => {}
+            Report::Closed | Report::SweepReady(_) | Report::Cell(_) | Report::Carried(_) => {}
             Report::Ran(outcome) => self.ran(&outcome, desk),
             Report::Failed(trouble) => self.failed(work, trouble, desk),
             Report::Panicked(message) => {

@@ -212,6 +212,18 @@ impl Engine for Fake {
         }
     }
 
+    fn reap_before(&mut self, done: &mut Vec<Completion>, deadline: Tick) {
+        let before = done.len();
+        loop {
+            let now = clock::now();
+            self.drain(now, done);
+            if done.len() > before || now >= deadline || self.outstanding() == 0 {
+                return;
+            }
+            thread::sleep(LOOK.min(deadline.since(now)));
+        }
+    }
+
     fn single(&mut self, request: Request) -> Completion {
         let answer = if self.outstanding() > 0 { Err(Errno::EBUSY) } else { self.submit(request) };
         if let Err(errno) = answer {

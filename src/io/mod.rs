@@ -157,6 +157,9 @@ pub trait Engine: fmt::Debug {
     /// appends them to `done` (which must have room for `depth`). Returns at once when nothing is outstanding.
     fn reap(&mut self, done: &mut Vec<Completion>);
 
+    /// As [`Engine::reap`], but waits no longer than until `deadline`; then it appends nothing.
+    fn reap_before(&mut self, done: &mut Vec<Completion>, deadline: Tick);
+
     /// One operation at depth 1 from start to finish, by the quickest honest way that this engine has. Must not be
     /// called with operations outstanding (`EBUSY`). A refusal (see [`Engine::submit`]) is the result.
     fn single(&mut self, request: Request) -> Completion;

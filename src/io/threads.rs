@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use super::{Completion, Engine, EngineKind, Request, Source};
-use crate::clock;
+use crate::clock::{self, Tick};
 use crate::sys::{Buffer, Errno, Pool};
 
 /// Bytes. The deepest call is a `pread`; what a thread really touches is less than a tenth of it.
@@ -146,6 +146,22 @@ impl Engine for Threads {
             return;
         }
         let mut next = self.back.recv().ok();
+        while let Some(back) = next {
+            done.push(self.take(back));
+            next = self.back.try_recv().ok();
+        }
+    }
+
+    fn reap_before(&mut self, done: &mut Vec<Completion>, deadline: Tick) {
+        if let Some(alone) = self.alone.take()
+            && self.send(alone).is_err()
+        {
+            self.outstanding -= 1;
+            done.push(alone.refused(clock::now(), Errno::ECANCELED));
+            return;
+        }
+        let first = self.back.recv_timeout(deadline.since(clock::now()));
+        let mut next = first.ok();
         while let Some(back) = next {
             done.push(self.take(back));
             next = self.back.try_recv().ok();

@@ -195,6 +195,20 @@ impl Engine for Uring {
         self.collect(|completion| done.push(completion));
     }
 
+    fn reap_before(&mut self, done: &mut Vec<Completion>, deadline: Tick) {
+        self.flush();
+        if self.outstanding == 0 {
+            return;
+        }
+        match self.ring.wait_for(deadline.since(clock::now())) {
+            Ok(()) => {
+                let (ready, now) = (self.ring.ready(), clock::now());
+                self.drain(ready, now, |completion| done.push(completion));
+            }
+            Err(errno) => self.give_up(errno, |completion| done.push(completion)),
+        }
+    }
+
     fn single(&mut self, request: Request) -> Completion {
         let refusal = if self.outstanding > 0 { Err(Errno::EBUSY) } else { self.check(request) };
         if let Err(errno) = refusal {

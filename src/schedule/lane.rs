@@ -15,7 +15,7 @@ use crate::clock::{self, Tick};
 use crate::io::{Inflight, Op, Wait, Wish};
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::layout::{Head, Role};
-use crate::probe::sweep::{Cell, CellReport, Limits, SweepGround, SweepReady};
+use crate::probe::sweep::{CarryReport, Cell, CellReport, Limits, Offer, SweepGround, SweepReady};
 use crate::probe::{Finding, Method, Outcome, Profile, Spent, Trouble};
 use crate::sys;
 use crate::target::Roots;
@@ -118,6 +118,15 @@ pub enum Job {
         /// A mean latency above which it is cut short.
         ceiling: Option<Duration>,
     },
+    /// Sweeper: offer a load.
+    Carry {
+        /// Its parts.
+        offers: Vec<Offer>,
+        /// For how long.
+        limits: Limits,
+        /// The p99 that each part is to keep.
+        p99: Duration,
+    },
 }
 
 /// Where a file system was mounted, and what it was.
@@ -162,6 +171,8 @@ pub enum Report {
     SweepReady(Box<SweepReady>),
     /// A cell came back, measured or not.
     Cell(Box<CellReport>),
+    /// A load was offered, or not.
+    Carried(Box<CarryReport>),
     /// The job failed before there was a run.
     Failed(Trouble),
     /// The lane's worker panicked, with this message.

@@ -102,7 +102,8 @@ impl Worker for Reader {
             | Job::Layout(_)
             | Job::Commit { .. }
             | Job::OpenSweep(_)
-            | Job::Cell { .. } => Report::Failed(closed()),
+            | Job::Cell { .. }
+            | Job::Carry { .. } => Report::Failed(closed()),
         }
     }
 

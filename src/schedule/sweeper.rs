@@ -44,6 +44,10 @@ impl Worker for Sweeper {
                 Some(open) => Report::Cell(Box::new(open.run(cell, limits, ceiling))),
                 None => Report::Failed(closed()),
             },
+            Job::Carry { offers, limits, p99 } => match &mut self.open {
+                Some(open) => Report::Carried(Box::new(open.rig.carry(&offers, limits, p99))),
+                None => Report::Failed(closed()),
+            },
             Job::Close => {
                 self.opening(|lane| lane.open = None);
                 Report::Closed

@@ -92,7 +92,8 @@ impl Worker for Writer {
             | Job::OpenDevice
             | Job::Read { .. }
             | Job::OpenSweep(_)
-            | Job::Cell { .. } => Report::Failed(not_here()),
+            | Job::Cell { .. }
+            | Job::Carry { .. } => Report::Failed(not_here()),
         }
     }
 

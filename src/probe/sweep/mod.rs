@@ -8,6 +8,7 @@ pub(super) mod files;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod ground;
+mod offer;
 mod pattern;
 mod plan;
 mod preset;
@@ -21,6 +22,7 @@ mod watch;
 pub use cell::{Cell, Limits, WarmUp};
 pub use collect::{About, Collector};
 pub use ground::{CellReport, Left, MEMORY, Place, SweepGround, SweepReady};
+pub use offer::{Carried, CarriedPart, CarryReport, Offer, Search};
 pub use pattern::{Access, Load, Pattern, Stream, Way};
 pub use plan::{Demand, Ladder, Plan};
 pub use preset::{Preset, PresetRow};

@@ -12,7 +12,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use io_uring::types::Fd;
+use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
 pub use setup::{RingFailure, RingStep};
@@ -202,6 +202,31 @@ impl Ring {
             }
         }
         Ok(())
+    }
+
+    /// Returns as soon as an operation is back, or after `time`. What is queued must be submitted before. An error says that the ring
+    /// is lost.
+    pub fn wait_for(&mut self, time: Duration) -> Result<(), Errno> {
+        if self.outstanding == 0 || self.ready() > 0 {
+            return Ok(());
+        }
+        if let Some(errno) = self.lost {
+            return Err(errno);
+        }
+        if !self.ring.params().is_feature_ext_arg() {
+            // A kernel that cannot wait for so long (before 5.11) is looked at again and again.
+            std::thread::sleep(time.min(BETWEEN_TRIES));
+            return Ok(());
+        }
+        let time = Timespec::from(time);
+        let until = SubmitArgs::new().timespec(&time);
+        match self.ring.submitter().submit_with_args(1, &until).map_err(Errno::from) {
+            Err(Errno::ETIME | Errno::EINTR | Errno::EAGAIN | Errno::EBUSY) | Ok(_) => Ok(()),
+            Err(errno) => {
+                self.lost = Some(errno);
+                Err(errno)
+            }
+        }
     }
 
     /// How many completions [`Ring::take`] has to give. No system call.

@@ -1,7 +1,7 @@
 //! Whether a cell can be run here at all, and if not, why, with the numbers.
 
-use super::super::{Cell, Skipped};
-use super::parts::{Duty, Part, block_of};
+use super::super::{Cell, Skipped, Stream, Way};
+use super::parts::{Duty, Part, block_of, streams};
 use super::{BLOCK, Pool, Rig, Source};
 use crate::io::EngineKind;
 use crate::units::Bytes;
@@ -21,53 +21,54 @@ impl Rig {
         if cell.pattern.writes() && matches!(self.source, Source::Device(_)) {
             return skip("read_only", "a block device is only ever read".to_owned());
         }
-        self.block_fits(cell).map_err(|message| cell.skipped("block_size", message))?;
-        self.memory_fits(cell, parts).map_err(|message| cell.skipped("memory", message))?;
-        self.size_fits(cell, parts).map_err(|message| cell.skipped("space", message))?;
+        let streams = streams(cell);
+        self.block_fits(&streams).map_err(|message| cell.skipped("block_size", message))?;
+        self.memory_fits(&streams, parts).map_err(|message| cell.skipped("memory", message))?;
+        self.size_fits(&streams, parts).map_err(|message| cell.skipped("space", message))?;
         self.threads_fit(parts).map_err(|message| cell.skipped("no_ring", message))?;
         self.space_fits(parts).map_err(|message| cell.skipped("space", message))
     }
 
-    fn block_fits(&self, cell: &Cell) -> Result<(), String> {
-        for (at, stream) in cell.pattern.streams().iter().enumerate() {
-            let block = block_of(cell, at);
+    pub(super) fn block_fits(&self, streams: &[Stream]) -> Result<(), String> {
+        for stream in streams {
+            let block = block_of(stream);
             if !block.is_multiple_of(self.block) {
                 return Err(format!(
                     "this disk takes multiples of {} bytes, and {block} is none",
                     self.block
                 ));
             }
-            if stream.way != super::super::Way::Read && !block.is_multiple_of(BLOCK as u32) {
+            if stream.way != Way::Read && !block.is_multiple_of(BLOCK as u32) {
                 return Err(format!("writes must be multiples of {BLOCK} bytes, and {block} is none"));
             }
         }
         Ok(())
     }
 
-    fn memory_fits(&self, cell: &Cell, parts: &[Part]) -> Result<(), String> {
-        let need: u64 = parts.iter().map(|part| memory_of(cell, part)).sum();
+    pub(super) fn memory_fits(&self, streams: &[Stream], parts: &[Part]) -> Result<(), String> {
+        let need: u64 = parts.iter().map(|part| memory_of(streams, part)).sum();
         if need <= self.pool.left() {
             return Ok(());
         }
         Err(format!(
             "{} outstanding need {} of buffers, and the sweep may take {} (`memory`)",
-            cell.outstanding(),
+            parts.iter().map(|part| u32::from(part.depth())).sum::<u32>(),
             Bytes::new(need),
             Bytes::new(self.pool.limit())
         ))
     }
 
     /// No two writes may meet in one block, so there must be more blocks than are written at once.
-    fn size_fits(&self, cell: &Cell, parts: &[Part]) -> Result<(), String> {
-        for (at, stream) in cell.pattern.streams().iter().enumerate() {
-            if stream.way == super::super::Way::Commit {
+    pub(super) fn size_fits(&self, streams: &[Stream], parts: &[Part]) -> Result<(), String> {
+        for (at, stream) in streams.iter().enumerate() {
+            if stream.way == Way::Commit {
                 continue;
             }
-            let block = block_of(cell, at);
+            let block = block_of(stream);
             let blocks = self.extent.blocks(block);
-            let slots = |part: &Part| u64::from(part.slots(cell));
+            let slots = |part: &Part| u64::from(part.slots(streams));
             let at_once: u64 = parts.iter().filter(|part| part.streams().contains(&at)).map(slots).sum();
-            let least = if stream.way == super::super::Way::Write { at_once + 1 } else { 1 };
+            let least = if stream.way == Way::Write { at_once + 1 } else { 1 };
             if blocks < least {
                 return Err(format!(
                     "the {} that are worked on have {blocks} blocks of {}, and {least} are needed",
@@ -79,7 +80,7 @@ impl Rig {
         Ok(())
     }
 
-    fn threads_fit(&self, parts: &[Part]) -> Result<(), String> {
+    pub(super) fn threads_fit(&self, parts: &[Part]) -> Result<(), String> {
         let threads: u32 = parts.iter().map(|part| u32::from(part.depth())).sum();
         if self.engine == EngineKind::Threads && threads > MOST_THREADS {
             return Err(format!(
@@ -105,7 +106,7 @@ impl Rig {
 }
 
 /// What the buffers of a part take.
-fn memory_of(cell: &Cell, part: &Part) -> u64 {
-    let slots = part.slots(cell).max(1);
-    u64::from(slots) * Pool::takes(part.block(cell) as usize)
+fn memory_of(streams: &[Stream], part: &Part) -> u64 {
+    let slots = part.slots(streams).max(1);
+    u64::from(slots) * Pool::takes(part.block(streams) as usize)
 }

@@ -1,6 +1,8 @@
 //! The timed loop of a sweep: keeps a depth of operations outstanding. Per wake it drains all that is ready under one stamp, puts as
 //! many new ones on their way, and only then looks at what came. Allocates nothing.
 
+mod timed;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +18,6 @@ use crate::sys::Errno;
 
 /// How often the age of the oldest operation is shown anew.
 const SHOW_EVERY: Duration = Duration::from_millis(1);
-/// How often one that sleeps between bursts looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// One stream of a thread.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ struct Slot {
     line: usize,
     offset: u64,
     since: Option<Tick>,
+    /// When it was to begin, which may be before it could.
+    due: Option<Tick>,
 }
 
 /// What came back at a wake.
@@ -69,6 +71,8 @@ pub(super) struct Keeper<'a> {
     /// What came back, and of which line each is.
     done: Vec<Completion>,
     lines_of_done: Vec<usize>,
+    /// When each of them was to begin, where that was due at an instant.
+    due_of_done: Vec<Option<Tick>>,
     /// One that was read and is to be looked at.
     kept: Option<u16>,
     random: fastrand::Rng,
@@ -104,6 +108,7 @@ impl<'a> Keeper<'a> {
             to_prepare: if reads_alone { 0 } else { slots },
             done: Vec::with_capacity(slots),
             lines_of_done: Vec::with_capacity(slots),
+            due_of_done: Vec::with_capacity(slots),
             kept: None,
             random,
             over: false,
@@ -144,41 +149,9 @@ impl<'a> Keeper<'a> {
         self.close();
     }
 
-    /// Bursts of the depth, each `every` after the one before began, or as soon as that is back.
-    pub(super) fn burst(&mut self, every: Duration) {
-        self.to_prepare = self.slots.len();
-        while !self.over {
-            let began = clock::now();
-            self.fill(began);
-            self.shown = Tick::default();
-            self.show_oldest(began);
-            self.engine.flush();
-            while self.engine.outstanding() > 0 {
-                let batch = self.reap();
-                let phase = self.pass(batch);
-                self.record(phase);
-                self.show_oldest(batch.now);
-            }
-            self.prepare();
-            self.rest_until(began + every);
-        }
-        self.close();
-    }
-
     /// What it cost, what the looks at the content found, and the window's ends.
     pub(super) fn end(self) -> (Cost, Inspection, Option<(Tick, Tick)>) {
         (self.cost, self.inspection, self.leg.window())
-    }
-
-    fn rest_until(&mut self, end: Tick) {
-        loop {
-            let now = clock::now();
-            self.over |= self.leg.is_over(now);
-            if self.over || now >= end {
-                return;
-            }
-            std::thread::sleep(end.since(now).min(LOOK));
-        }
     }
 
     /// As many as are missing from the depth.
@@ -187,11 +160,15 @@ impl<'a> Keeper<'a> {
     }
 
     fn issue(&mut self, now: Tick) -> bool {
+        self.issue_due(now, None)
+    }
+
+    fn issue_due(&mut self, now: Tick, due: Option<Tick>) -> bool {
         let line = self.draw_line();
         let Some(slot) = self.slot_for(line) else { return false };
         let Slot { offset, .. } = self.slots[usize::from(slot)];
         let direction = if self.lines[line].way == Way::Read { Direction::Read } else { Direction::Write };
-        self.slots[usize::from(slot)].since = Some(now);
+        (self.slots[usize::from(slot)].since, self.slots[usize::from(slot)].due) = (Some(now), due);
         match self.engine.queue(Request { direction, slot, offset, len: self.lines[line].block }) {
             Ok(()) => true,
             Err(e) => {
@@ -232,28 +209,41 @@ impl<'a> Keeper<'a> {
             Some(slot)
         })?;
         let offset = self.lines[line].cursor.next();
-        self.slots[usize::from(slot)] = Slot { line, offset, since: None };
+        self.slots[usize::from(slot)] = Slot { line, offset, ..Slot::default() };
         Some(slot)
     }
 
     fn reap(&mut self) -> Batch {
         self.done.clear();
-        self.lines_of_done.clear();
         self.engine.reap(&mut self.done);
+        self.sort()
+    }
+
+    fn reap_before(&mut self, deadline: Tick) -> Batch {
+        self.done.clear();
+        self.engine.reap_before(&mut self.done, deadline);
+        self.sort()
+    }
+
+    /// Frees the slots of what came back.
+    fn sort(&mut self) -> Batch {
+        self.lines_of_done.clear();
+        self.due_of_done.clear();
         let mut batch = Batch::default();
         for at in 0..self.done.len() {
             let back = self.done[at];
             let slot = &mut self.slots[usize::from(back.slot)];
             slot.since = None;
-            let Slot { line, offset, .. } = *slot;
+            let Slot { line, offset, due, .. } = *slot;
             self.lines_of_done.push(line);
+            self.due_of_done.push(due);
             batch.now = batch.now.max(back.completed);
             self.free_slot(back, line, offset);
             match back.result {
                 Ok(n) if n == self.lines[line].block => {
                     batch.good += 1;
                     batch.bytes += u64::from(n);
-                    batch.nanos += back.nanos();
+                    batch.nanos += nanos(&back, due);
                 }
                 Ok(n) => self.fail_short(line, offset, n),
                 Err(e) => self.fail(line, offset, e),
@@ -292,10 +282,10 @@ impl<'a> Keeper<'a> {
 
     fn record(&mut self, phase: Phase) {
         let Some(from) = phase.record_after else { return };
-        for (back, line) in self.done.iter().zip(&self.lines_of_done) {
-            let line = &mut self.lines[*line];
-            if back.result == Ok(line.block) {
-                line.recorder.record(from, Sample { at: back.completed, nanos: back.nanos(), parts: None });
+        for ((back, line), due) in self.done.iter().zip(&self.lines_of_done).zip(&self.due_of_done) {
+            if back.result == Ok(self.lines[*line].block) {
+                let nanos = nanos(back, *due);
+                self.lines[*line].recorder.record(from, Sample { at: back.completed, nanos, parts: None });
             }
         }
     }
@@ -322,7 +312,7 @@ impl<'a> Keeper<'a> {
     fn prepare_one(&mut self, slot: u16) {
         let Some(line) = self.lines.iter().position(|line| line.way == Way::Write) else { return };
         let offset = self.lines[line].cursor.next();
-        self.slots[usize::from(slot)] = Slot { line, offset, since: None };
+        self.slots[usize::from(slot)] = Slot { line, offset, ..Slot::default() };
         let len = self.lines[line].block as usize;
         if let Some(bytes) = self.engine.buffer(slot) {
             self.inspection.make(&mut bytes[..len], offset, &mut self.random);
@@ -383,4 +373,9 @@ impl<'a> Keeper<'a> {
             }
         }
     }
+}
+
+/// From when it was to begin; where that is not said, from when it did.
+fn nanos(back: &Completion, due: Option<Tick>) -> u64 {
+    due.map_or_else(|| back.nanos(), |due| back.completed.nanos_since(due))
 }

@@ -1,5 +1,6 @@
 //! The rig: what is open for a sweep, and how one cell after the other is run on it.
 
+mod carry;
 mod committer;
 mod content;
 mod course;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::files::{self, Files};
-use super::{Cell, CellReport, CellResult, Left, Limits, Place, SweepGround, SweepReady, Watch};
+use super::{Cell, CellReport, CellResult, Left, Limits, Place, Stream, SweepGround, SweepReady, Watch, Way};
 use crate::clock;
 use crate::io::{self, EngineKind, Inflight, Op, Source, Wait, Wish};
 use crate::probe::content::BLOCK;
@@ -26,7 +27,7 @@ use crate::probe::head::Head;
 use crate::probe::heartbeat::Heartbeat;
 use crate::probe::layout::Role;
 use crate::probe::seat::Seat;
-use crate::probe::{Cost, Fault, Finding, Stage, Trouble, Verdict, truth};
+use crate::probe::{Cost, Fault, Finding, Method, Stage, Trouble, Verdict, truth};
 use crate::sys::{Device, Dir, Direct, Errno, Memory, Pool};
 use course::Course;
 use crew::{Crew, Meeting};
@@ -84,6 +85,7 @@ struct Opened {
 
 /// What one run of a cell's parts came to.
 struct Run {
+    cell: Cell,
     work: Arc<Work>,
     ends: Vec<PartEnd>,
 }
@@ -169,7 +171,7 @@ impl Rig {
         self.stopped_early(cell)?;
         let run = self.measure(cell, &parts, &files, limits, ceiling, cost)?;
         self.stopped_early_without(&run, cell)?;
-        self.settle(cell, cost).map_err(Left::Failed)?;
+        self.settle(cell.pattern.writes(), cost).map_err(Left::Failed)?;
         Ok(sum::sum(self, &run, quiet.as_ref()))
     }
 
@@ -200,7 +202,7 @@ impl Rig {
         ends.iter().for_each(|end| add(cost, end.cost));
         match work.course.trouble() {
             Some(trouble) => Err(Left::Failed(trouble)),
-            None => Ok(Run { work, ends }),
+            None => Ok(Run { cell: *cell, work, ends }),
         }
     }
 
@@ -211,18 +213,35 @@ impl Rig {
         limits: Limits,
         ceiling: Option<Duration>,
     ) -> Result<Work, Errno> {
+        let course = self.course(parts, limits, ceiling);
+        let named = (cell.to_string(), cell.jobs, cell.method);
+        self.work_of(named, parts::streams(cell), (parts.len(), course), limits)
+    }
+
+    fn course(&self, parts: &[Part], limits: Limits, ceiling: Option<Duration>) -> Course {
         let counting = parts.iter().filter(|part| work::counts(part)).count();
-        let streams = cell.pattern.streams();
-        let claims = streams.iter().enumerate().map(|(at, stream)| {
-            let writes = stream.way == super::Way::Write;
-            writes.then(|| Arc::new(Claims::new(self.extent.blocks(parts::block_of(cell, at)))))
-        });
         let cold = u32::try_from(counting).unwrap_or(u32::MAX);
+        Course::new(limits, ceiling, Arc::clone(&self.watch), cold)
+    }
+
+    fn work_of(
+        &self,
+        (name, jobs, method): (String, u16, Option<Method>),
+        streams: Vec<Stream>,
+        (parts, course): (usize, Course),
+        limits: Limits,
+    ) -> Result<Work, Errno> {
+        let claims = streams.iter().map(|stream| {
+            let writes = stream.way == Way::Write;
+            writes.then(|| Arc::new(Claims::new(self.extent.blocks(parts::block_of(stream)))))
+        });
         Ok(Work {
-            cell: *cell,
-            course: Arc::new(Course::new(limits, ceiling, Arc::clone(&self.watch), cold)),
+            name,
+            jobs,
+            method,
+            course: Arc::new(course),
             tallies: streams.iter().map(|_| Tally::new(limits.time.as_secs_f64())).collect(),
-            meeting: Meeting::of(parts.len()),
+            meeting: Meeting::of(parts),
             source: self.source.duplicate()?,
             extent: self.extent,
             file: self.file,
@@ -230,6 +249,7 @@ impl Rig {
             engine: self.around.engine,
             inflight: Arc::clone(&self.around.inflight),
             claims: claims.collect(),
+            streams,
         })
     }
 
@@ -258,10 +278,10 @@ impl Rig {
     }
 
     /// What a cell left in the disk's cache must not fall into the time of the next; and the file must still be in its place.
-    fn settle(&self, cell: &Cell, cost: &mut Cost) -> Result<(), Trouble> {
+    fn settle(&self, written: bool, cost: &mut Cost) -> Result<(), Trouble> {
         let inflight = &self.around.inflight;
         let mut settled = Ok(());
-        if let (true, Source::File(file)) = (cell.pattern.writes(), &self.source) {
+        if let (true, Source::File(file)) = (written, &self.source) {
             inflight.begin(Op::Sync, clock::now());
             let synced = cost.sync(file.fdatasync());
             inflight.end(Op::Sync);

@@ -1,6 +1,6 @@
 //! What a cell is made of: parts, each the work of one thread.
 
-use super::super::{Cell, Load, Way};
+use super::super::{Cell, Load, Stream, Way};
 
 /// The work of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(super) enum Duty {
     Bursts { stream: usize, operations: u16, every_ms: u16 },
     /// Commits, one at a time.
     Commit { stream: usize },
+    /// So many operations in a thousand seconds, whatever comes back, as long as there are slots.
+    Offer { stream: usize, per_thousand_seconds: u64, slots: u16 },
 }
 
 impl Part {
@@ -29,6 +31,7 @@ impl Part {
             Duty::Keep { depth, .. } => depth,
             Duty::Bursts { operations, .. } => operations,
             Duty::Commit { .. } => 1,
+            Duty::Offer { slots, .. } => slots,
         }
     }
 
@@ -36,41 +39,50 @@ impl Part {
     pub(super) fn streams(&self) -> Vec<usize> {
         match &self.duty {
             Duty::Keep { shares, .. } => shares.iter().map(|(stream, _)| *stream).collect(),
-            Duty::Bursts { stream, .. } | Duty::Commit { stream } => vec![*stream],
+            Duty::Bursts { stream, .. } | Duty::Commit { stream } | Duty::Offer { stream, .. } => {
+                vec![*stream]
+            }
         }
     }
 
     /// Bytes of its largest operation.
-    pub(super) fn block(&self, cell: &Cell) -> u32 {
-        self.streams().into_iter().map(|stream| block_of(cell, stream)).max().unwrap_or(0)
+    pub(super) fn block(&self, all: &[Stream]) -> u32 {
+        self.streams().into_iter().map(|stream| block_of(&all[stream])).max().unwrap_or(0)
     }
 
     /// Whether it writes through an engine.
-    pub(super) fn writes(&self, cell: &Cell) -> bool {
-        self.streams().into_iter().any(|stream| cell.pattern.streams()[stream].way == Way::Write)
+    pub(super) fn writes(&self, all: &[Stream]) -> bool {
+        self.streams().into_iter().any(|stream| all[stream].way == Way::Write)
     }
 
     /// Slots that its engine needs: those that are out, and some beside them. What is written next lies prepared, so that a
     /// completion is followed by the next operation at once; what was read is looked at after the next is on its way.
-    pub(super) fn slots(&self, cell: &Cell) -> u16 {
+    pub(super) fn slots(&self, all: &[Stream]) -> u16 {
         const PREPARED: u32 = 1 << 20;
         let depth = self.depth();
         depth
             + match self.duty {
                 Duty::Commit { .. } => return 0,
                 Duty::Bursts { .. } => 0,
-                Duty::Keep { .. } if self.writes(cell) => {
-                    let prepared = (PREPARED / self.block(cell).max(1)).max(2);
+                Duty::Keep { .. } if self.writes(all) => {
+                    let prepared = (PREPARED / self.block(all).max(1)).max(2);
                     depth.min(u16::try_from(prepared).unwrap_or(u16::MAX))
                 }
-                Duty::Keep { .. } => 1,
+                Duty::Keep { .. } | Duty::Offer { .. } => 1,
             }
     }
 }
 
-/// Bytes of an operation of a stream.
-pub(super) fn block_of(cell: &Cell, stream: usize) -> u32 {
-    cell.pattern.streams()[stream].block_size.unwrap_or(cell.block_size)
+/// Bytes of an operation of a stream of [`streams`].
+pub(super) fn block_of(stream: &Stream) -> u32 {
+    stream.block_size.unwrap_or(0)
+}
+
+/// The streams of a cell, each with its block size.
+pub(super) fn streams(cell: &Cell) -> Vec<Stream> {
+    let with_size =
+        |stream: &Stream| Stream { block_size: stream.block_size.or(Some(cell.block_size)), ..*stream };
+    cell.pattern.streams().iter().map(with_size).collect()
 }
 
 /// The parts of a cell.
@@ -136,7 +148,8 @@ mod tests {
     fn the_deepest_cell_of_the_presets_fits_the_default_memory() {
         for ladder in Preset::ALL.iter().flat_map(|preset| preset.row().ladders) {
             for cell in &ladder.cells {
-                let need = |part: &Part| u64::from(part.slots(cell)) * u64::from(part.block(cell));
+                let streams = streams(cell);
+                let need = |part: &Part| u64::from(part.slots(&streams)) * u64::from(part.block(&streams));
                 let all: u64 = parts(cell).iter().map(need).sum();
                 assert!(all <= super::super::super::MEMORY.get(), "{cell}: {all}");
             }

@@ -8,7 +8,7 @@ use super::super::{
     SweepFault, Trough, Way,
 };
 use super::content::Inspection;
-use super::parts::block_of;
+use super::parts::{self, block_of};
 use super::series::Span;
 use super::tally::Records;
 use super::{Rig, Run};
@@ -29,7 +29,7 @@ type Durations<'a> = BTreeMap<Operation, &'a Histogram>;
 
 /// The result of a run, with the quiet one before it.
 pub(super) fn sum(rig: &Rig, run: &Run, quiet: Option<&Run>) -> CellResult {
-    let cell = &run.work.cell;
+    let cell = &run.cell;
     let records: Vec<Records> = run.work.tallies.iter().map(super::Tally::records).collect();
     let judged = judged(cell, &records);
     let durations = durations(cell, &records);
@@ -83,12 +83,12 @@ fn judged<'a>(cell: &Cell, records: &'a [Records]) -> Vec<&'a Records> {
 }
 
 fn judged_bytes(cell: &Cell, records: &[Records]) -> f64 {
-    let bytes = |(at, records): (usize, &Records)| records.iops * f64::from(block_of(cell, at));
+    let bytes = |(stream, records): (&Stream, &Records)| records.iops * f64::from(block_of(stream));
     let count = judged(cell, records).len();
-    records.iter().enumerate().take(count).map(bytes).sum()
+    parts::streams(cell).iter().zip(records).take(count).map(bytes).sum()
 }
 
-fn operation(way: Way) -> Operation {
+pub(super) fn operation(way: Way) -> Operation {
     match way {
         Way::Read => Operation::Read,
         Way::Write => Operation::Write,
@@ -114,7 +114,7 @@ fn latencies(durations: &Durations<'_>) -> BTreeMap<Operation, Latency> {
     durations.iter().map(|(operation, histogram)| (*operation, latency(histogram))).collect()
 }
 
-fn latency(histogram: &Histogram) -> Latency {
+pub(super) fn latency(histogram: &Histogram) -> Latency {
     let quantile = |q| histogram.quantile(q).unwrap_or(0);
     let enough = |least, q| (histogram.count() >= least).then(|| quantile(q));
     Latency {
@@ -131,17 +131,17 @@ fn latency(histogram: &Histogram) -> Latency {
 }
 
 fn streams(cell: &Cell, records: &[Records]) -> BTreeMap<Operation, StreamResult> {
-    let one = |(at, records): (usize, &Records)| {
-        let block_size = block_of(cell, at);
+    let one = |(stream, records): (&Stream, &Records)| {
+        let block_size = block_of(stream);
         let result = StreamResult {
             block_size,
             operations: records.operations,
             iops: records.iops,
             bytes_per_second: records.iops * f64::from(block_size),
         };
-        (operation(cell.pattern.streams()[at].way), result)
+        (operation(stream.way), result)
     };
-    records.iter().enumerate().map(one).collect()
+    parts::streams(cell).iter().zip(records).map(one).collect()
 }
 
 /// IOPS × mean, of the streams that were to keep the cell's depth; where none was, of the first.
@@ -227,7 +227,7 @@ fn shape(judged: &[&Records], seconds: f64) -> Shape {
 fn faults(rig: &Rig, run: &Run, result: &mut CellResult) {
     let mut seen = Inspection::default();
     run.ends.iter().for_each(|end| seen.add(&end.inspection));
-    let reads = run.work.cell.pattern.streams().iter().any(|stream| stream.way == Way::Read);
+    let reads = run.cell.pattern.streams().iter().any(|stream| stream.way == Way::Read);
     if seen.wrong > 0 {
         let block = seen.first_wrong.unwrap_or_default();
         let why = format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Access, Cell, Way};
+use super::super::{Access, Stream, Way};
 use super::committer::Committer;
 use super::content::Inspection;
 use super::course::{Course, Leg};
@@ -20,8 +20,14 @@ use crate::sys::{Errno, File, Memory, SchedWait};
 /// What the threads of a cell share.
 #[derive(Debug)]
 pub(super) struct Work {
-    /// What is measured.
-    pub(super) cell: Cell,
+    /// What is measured, for people.
+    pub(super) name: String,
+    /// Its streams, each with its block size.
+    pub(super) streams: Vec<Stream>,
+    /// Threads that share its work.
+    pub(super) jobs: u16,
+    /// What makes commits durable.
+    pub(super) method: Option<Method>,
     /// When it is warm, and over.
     pub(super) course: Arc<Course>,
     /// One for each stream of the pattern.
@@ -96,7 +102,7 @@ impl Work {
         let mut running = match made {
             Ok(running) => running,
             Err(e) => {
-                let doing = format_args!("cannot get ready for {}", self.cell);
+                let doing = format_args!("cannot get ready for {}", self.name);
                 self.course.fail(Trouble::io(Stage::Open, doing, e));
                 return PartEnd::default();
             }
@@ -122,11 +128,11 @@ impl Work {
         inflight: &'a Inflight,
         random: &mut fastrand::Rng,
     ) -> Result<Committer<'a>, Errno> {
-        let block = block_of(&self.cell, stream);
+        let block = block_of(&self.streams[stream]);
         let extent = Extent { size: commit.size, headed: true };
         Ok(Committer {
             file: commit.file,
-            how: durability(self.cell.method),
+            how: durability(self.method),
             buffer: self.memory.pool.buffer(block as usize)?,
             cursor: Cursor::new(extent, block, Access::Random, 0.0, None, random.fork()),
             recorder: Recorder::new(&self.tallies[stream]),
@@ -145,12 +151,12 @@ impl Work {
         inflight: &'a Inflight,
         random: &mut fastrand::Rng,
     ) -> Result<Keeper<'a>, Errno> {
-        let (slots, block) = (part.slots(&self.cell), part.block(&self.cell));
+        let (slots, block) = (part.slots(&self.streams), part.block(&self.streams));
         let source = self.source.duplicate()?;
         let opened = io::open_within(source, slots, block, self.engine, Wait::Sleep, &self.memory)?;
         let lines = part.streams().into_iter().map(|at| self.line(part, at, random)).collect();
         let leg = Leg::new(Arc::clone(&self.course), part.depth(), counts(part));
-        let written = self.cell.pattern.writes();
+        let written = self.streams.iter().any(|stream| stream.way != Way::Read);
         Ok(Keeper::new(
             opened.engine,
             part.depth(),
@@ -163,14 +169,14 @@ impl Work {
     }
 
     fn line<'a>(&'a self, part: &Part, at: usize, random: &mut fastrand::Rng) -> Line<'a> {
-        let stream = self.cell.pattern.streams()[at];
-        let block = block_of(&self.cell, at);
+        let stream = self.streams[at];
+        let block = block_of(&stream);
         let percent = match &part.duty {
             Duty::Keep { shares, .. } => shares.iter().find(|(s, _)| *s == at).map_or(100, |(_, p)| *p),
             _ => 100,
         };
         // Jobs begin apart from each other, and writes apart from reads.
-        let jobs = f64::from(self.cell.jobs.max(1));
+        let jobs = f64::from(self.jobs.max(1));
         let apart = if stream.way == Way::Write { 0.5 } else { 0.0 };
         let begin = ((f64::from(part.job) + apart) / jobs).fract();
         let claims = self.claims[at].clone();
@@ -179,9 +185,9 @@ impl Work {
     }
 }
 
-/// Whether the cell is warm when this part is: bursts come when they come.
+/// Whether the cell is warm when this part is: bursts come when they come, and what is offered is offered.
 pub(super) fn counts(part: &Part) -> bool {
-    !matches!(part.duty, Duty::Bursts { .. })
+    !matches!(part.duty, Duty::Bursts { .. } | Duty::Offer { .. })
 }
 
 #[derive(Debug)]
@@ -195,6 +201,9 @@ impl Running<'_> {
         match (self, duty) {
             (Self::Keeps(keeper), Duty::Bursts { every_ms, .. }) => {
                 keeper.burst(Duration::from_millis(u64::from(*every_ms)));
+            }
+            (Self::Keeps(keeper), Duty::Offer { per_thousand_seconds, .. }) => {
+                keeper.offer(*per_thousand_seconds);
             }
             (Self::Keeps(keeper), _) => keeper.keep(),
             (Self::Commits(committer), _) => committer.run(),
