@@ -200,13 +200,15 @@ pub struct CellResult {
     pub jobs: u16,
     /// What made commits durable; null where there were none.
     pub method: Option<Method>,
-    /// How long it was recorded.
+    /// How long its operations took: the time of the recording; where they came back in bursts, as those of a throttled disk do, the
+    /// time of the whole bursts in it, from the end of a silence to the end of a silence.
     pub seconds: f64,
     /// How long it ran before, unrecorded.
     pub warm_up_seconds: f64,
-    /// Operations that are recorded; of a loaded pattern, of its first stream.
+    /// Operations that came back in these seconds; of a loaded pattern, of its first stream. Durations are of all that were recorded,
+    /// which may be more, by what was no whole burst.
     pub operations: u64,
-    /// Per second; of a loaded pattern, of its first stream.
+    /// Operations ÷ seconds; of a loaded pattern, of its first stream. Of several jobs, the sum of each one's own.
     pub iops: f64,
     /// Of a loaded pattern, of its first stream.
     pub bytes_per_second: f64,
@@ -276,9 +278,9 @@ pub struct Latency {
 pub struct StreamResult {
     /// Bytes of an operation.
     pub block_size: u32,
-    /// Operations that are recorded.
+    /// Operations, as those of the cell.
     pub operations: u64,
-    /// Per second.
+    /// Per second, over the time in which this stream's came back.
     pub iops: f64,
     /// Per second.
     pub bytes_per_second: f64,

@@ -56,6 +56,7 @@ impl Committer<'_> {
             let nanos = done.durable.nanos_since(done.started);
             let phase = self.leg.pass(done.durable, 1, self.buffer.len() as u64, nanos);
             if let Some(from) = phase.record_after {
+                self.leg.hear(done.durable, 0);
                 let write = done.written.nanos_since(done.started);
                 let sync = done.sync.map(|_| done.durable.nanos_since(done.written));
                 self.recorder.record(from, Sample { at: done.durable, nanos, parts: Some((write, sync)) });
@@ -64,7 +65,7 @@ impl Committer<'_> {
                 break;
             }
         }
-        self.recorder.close(self.leg.window());
+        self.recorder.close(self.leg.recorded(), 0);
     }
 
     fn judge(&self, done: &Committed) -> Result<(), Trouble> {

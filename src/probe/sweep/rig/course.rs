@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::super::{Limits, WarmUp, Watch};
+use super::bursts::{Bursts, Stretch};
 use crate::clock::Tick;
 use crate::probe::Trouble;
 
@@ -126,6 +127,7 @@ pub(super) struct Leg {
     nanos: u64,
     from: Option<Tick>,
     to: Tick,
+    bursts: Bursts,
 }
 
 impl Leg {
@@ -134,7 +136,8 @@ impl Leg {
     pub(super) fn new(course: Arc<Course>, depth: u16, count: bool) -> Self {
         let ceiling = course.ceiling.filter(|_| count);
         let to = Tick::default();
-        Self { course, depth: depth.into(), cold: count, ceiling, count: 0, nanos: 0, from: None, to }
+        let bursts = Bursts::new(course.limits.time);
+        Self { course, depth: depth.into(), cold: count, ceiling, count: 0, nanos: 0, from: None, to, bursts }
     }
 
     /// A batch of `count` completions came, the last of them at `now`: they moved `bytes` and took `nanos` in all.
@@ -170,6 +173,18 @@ impl Leg {
     /// What was recorded: the window's ends.
     pub(super) fn window(&self) -> Option<(Tick, Tick)> {
         self.from.filter(|from| self.to > *from).map(|from| (from, self.to))
+    }
+
+    /// One of those that are recorded, of this stream of the thread, came `at`.
+    pub(super) fn hear(&mut self, at: Tick, stream: usize) {
+        if let Some(from) = self.from {
+            self.bursts.hear(from, at, stream);
+        }
+    }
+
+    /// How long was recorded, and the whole bursts in it.
+    pub(super) fn recorded(&self) -> Option<(Duration, Stretch)> {
+        self.window().map(|(from, to)| (to.since(from), self.bursts.whole(from, to)))
     }
 
     fn is_warm(&mut self, now: Tick) -> bool {

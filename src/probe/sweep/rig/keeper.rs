@@ -281,10 +281,18 @@ impl<'a> Keeper<'a> {
     }
 
     fn record(&mut self, phase: Phase) {
-        let Some(from) = phase.record_after else { return };
+        if let Some(from) = phase.record_after {
+            self.record_each(from, true);
+        }
+    }
+
+    fn record_each(&mut self, from: Tick, in_window: bool) {
         for ((back, line), due) in self.done.iter().zip(&self.lines_of_done).zip(&self.due_of_done) {
             if back.result == Ok(self.lines[*line].block) {
                 let nanos = nanos(back, *due);
+                if in_window {
+                    self.leg.hear(back.completed, *line);
+                }
                 self.lines[*line].recorder.record(from, Sample { at: back.completed, nanos, parts: None });
             }
         }
@@ -362,8 +370,8 @@ impl<'a> Keeper<'a> {
     fn close(&mut self) {
         self.inflight.end(Op::Read);
         self.inflight.end(Op::Write);
-        let window = self.leg.window();
-        self.lines.iter_mut().for_each(|line| line.recorder.close(window));
+        let recorded = self.leg.recorded();
+        self.lines.iter_mut().enumerate().for_each(|(at, line)| line.recorder.close(recorded, at));
         for offset in self.inspection.suspects() {
             let request = Request { direction: Direction::Read, slot: 0, offset, len: Inspection::LEN };
             let back = self.engine.single(request);

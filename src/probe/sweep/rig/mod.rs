@@ -1,5 +1,6 @@
 //! The rig: what is open for a sweep, and how one cell after the other is run on it.
 
+mod bursts;
 mod carry;
 mod committer;
 mod content;
@@ -240,7 +241,7 @@ impl Rig {
             jobs,
             method,
             course: Arc::new(course),
-            tallies: streams.iter().map(|_| Tally::new(limits.time.as_secs_f64())).collect(),
+            tallies: streams.iter().map(|_| Tally::new(limits.time)).collect(),
             meeting: Meeting::of(parts),
             source: self.source.duplicate()?,
             extent: self.extent,

@@ -35,6 +35,7 @@ pub(super) fn sum(rig: &Rig, run: &Run, quiet: Option<&Run>) -> CellResult {
     let durations = durations(cell, &records);
     let latency_ns = latencies(&durations);
     let seconds = judged.iter().map(|records| records.seconds).fold(0.0, f64::max);
+    let recorded = judged.iter().map(|records| records.recorded).fold(0.0, f64::max);
     let iops: f64 = judged.iter().map(|records| records.iops).sum();
     let streams = streams(cell, &records);
     let course = &run.work.course;
@@ -62,9 +63,9 @@ pub(super) fn sum(rig: &Rig, run: &Run, quiet: Option<&Run>) -> CellResult {
         loaded_ratio: quiet.as_ref().map(|quiet| ratios(&latency_ns, quiet)),
         latency_ns,
         quiet,
-        series: (seconds >= LONG).then(|| points(&judged, seconds)),
+        series: (recorded >= LONG).then(|| points(&judged, recorded)),
         spans: spans_by_operation(cell, &records),
-        shape: shape(&judged, seconds),
+        shape: shape(&judged, recorded),
         regime: Regime::Unknown,
         promised_iops: None,
         delivered_ratio: None,
@@ -187,7 +188,7 @@ fn spans(judged: &[&Records], shortest: u64, seconds: f64) -> (u64, Vec<Span>) {
 
 fn spans_by_operation(cell: &Cell, records: &[Records]) -> BTreeMap<Operation, Vec<SpanFigures>> {
     let one = |(stream, records): (&Stream, &Records)| {
-        let figures = records.spans.figures((records.seconds * 1e9) as u64)?;
+        let figures = records.spans.figures((records.recorded * 1e9) as u64)?;
         Some((operation(stream.way), vec![figures]))
     };
     cell.pattern.streams().iter().zip(records).filter_map(one).collect()

@@ -1,7 +1,9 @@
 //! What is recorded of a stream, by all threads that serve it. A thread keeps its samples to itself and hands over many at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use super::bursts::Stretch;
 use super::series::Series;
 use crate::clock::Tick;
 use crate::stats::{Histogram, Spans};
@@ -28,10 +30,12 @@ pub(super) struct Records {
     pub(super) spans: Spans,
     /// Operations per second, of all threads whose window is over.
     pub(super) iops: f64,
-    /// Operations.
+    /// Operations that the rate is of.
     pub(super) operations: u64,
-    /// Seconds of the longest window.
+    /// How long these took, of the thread where they took longest.
     pub(super) seconds: f64,
+    /// Seconds of the longest window, with what was cut off for the rate.
+    pub(super) recorded: f64,
 }
 
 /// An operation that came back.
@@ -51,23 +55,24 @@ pub(super) struct Recorder<'a> {
     tally: &'a Tally,
     from: Tick,
     samples: Vec<Sample>,
-    operations: u64,
 }
 
 impl Tally {
-    /// For a recording of at most so many seconds.
-    pub(super) fn new(seconds: f64) -> Self {
+    /// For a recording that takes so long at most.
+    pub(super) fn new(time: Duration) -> Self {
         let fine = Histogram::fine;
-        Self(Mutex::new(Records {
+        let records = Records {
             whole: fine(),
             write: fine(),
             sync: fine(),
-            series: Series::new(seconds),
+            series: Series::new(time.as_secs_f64()),
             spans: Spans::default(),
             iops: 0.0,
             operations: 0,
             seconds: 0.0,
-        }))
+            recorded: 0.0,
+        };
+        Self(Mutex::new(records))
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
@@ -99,7 +104,7 @@ impl Tally {
 impl<'a> Recorder<'a> {
     /// For `tally`.
     pub(super) fn new(tally: &'a Tally) -> Self {
-        Self { tally, from: Tick::default(), samples: Vec::with_capacity(ROOM), operations: 0 }
+        Self { tally, from: Tick::default(), samples: Vec::with_capacity(ROOM) }
     }
 
     /// A sample of the recording that began at `from`. What took no time was not timed, and what came before is none.
@@ -107,7 +112,6 @@ impl<'a> Recorder<'a> {
         if sample.at <= from {
             return;
         }
-        self.operations += 1;
         self.from = from;
         if sample.nanos == 0 {
             return;
@@ -118,15 +122,17 @@ impl<'a> Recorder<'a> {
         self.samples.push(sample);
     }
 
-    /// The thread's window is over.
-    pub(super) fn close(&mut self, window: Option<(Tick, Tick)>) {
+    /// The thread's window, which took so long, is over. The rate is that of the whole bursts in it, of this stream of the thread.
+    pub(super) fn close(&mut self, recorded: Option<(Duration, Stretch)>, stream: usize) {
         self.tally.take(&mut self.samples, self.from);
-        let Some((from, to)) = window else { return };
-        let seconds = crate::stats::seconds(to.nanos_since(from));
+        let Some((time, whole)) = recorded else { return };
+        let operations = whole.operations.get(stream).copied().unwrap_or(0);
+        let seconds = whole.to.since(whole.from).as_secs_f64();
         let mut records = self.tally.lock();
-        records.iops += self.operations as f64 / seconds;
-        records.operations += self.operations;
+        records.iops += operations as f64 / seconds;
+        records.operations += operations;
         records.seconds = records.seconds.max(seconds);
+        records.recorded = records.recorded.max(time.as_secs_f64());
     }
 }
 
@@ -136,7 +142,7 @@ mod tests {
 
     #[test]
     fn rates_of_threads_with_their_own_windows_add_up() {
-        let tally = Tally::new(1.0);
+        let tally = Tally::new(Duration::from_secs(1));
         let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
         for (count, end) in [(1000, 1000), (500, 2000)] {
             let mut mine = Recorder::new(&tally);
@@ -144,7 +150,8 @@ mod tests {
             for n in 0..count {
                 mine.record(at(10), Sample { at: at(11 + n), nanos: 1000 + n, parts: None });
             }
-            mine.close(Some((at(10), at(10 + end))));
+            let whole = Stretch { from: at(10), to: at(10 + end), operations: [count, 7] };
+            mine.close(Some((Duration::from_millis(end), whole)), 0);
         }
         let records = tally.records();
         assert_eq!((records.operations, records.whole.count(), records.write.count()), (1500, 1500, 0));

@@ -64,8 +64,13 @@ impl Keeper<'_> {
         let full = self.over || self.engine.outstanding() == self.depth;
         let batch = self.reap_before(if full { now + LOOK } else { deadline });
         if !self.done.is_empty() {
+            // What was due in the window counts as long as it took, whenever that is; the rate is that of the window.
+            let late = self.leg.window().filter(|_| self.over);
             let phase = self.pass(batch);
-            self.record(phase);
+            match late {
+                Some((from, _)) => self.record_each(from, false),
+                None => self.record(phase),
+            }
             self.look();
             self.prepare();
         }
