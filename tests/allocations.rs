@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "also in the helpers of a test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 use diskcanary::clock;
 use diskcanary::io::{Direction, Inflight, Request, Source, Wait, Wish, open};
@@ -12,6 +14,9 @@ use diskcanary::probe::heartbeat::Heartbeat;
 use diskcanary::probe::home::Home;
 use diskcanary::probe::layout::{self, Head, Progress, Role};
 use diskcanary::probe::read::{AT_DEPTH, Expect, ReadProbe, SINGLES, SLOTS};
+use diskcanary::probe::sweep::{
+    Cell, Limits, MEMORY, Pattern, Place, Rig, Surroundings, SweepGround, WarmUp,
+};
 use diskcanary::probe::{Cost, Profile};
 use diskcanary::sys::{Dir, Direct};
 use diskcanary::units::Bytes;
@@ -50,6 +55,7 @@ fn the_timed_path_allocates_nothing() {
     singles_and_bursts();
     commits();
     reads();
+    cells();
 }
 
 fn singles_and_bursts() {
@@ -136,6 +142,43 @@ fn reads() {
         (0..10).for_each(|_| _ = run());
         let least = (0..20).map(|_| run()).min().unwrap();
         assert!(least < SINGLES / 2, "{wish:?}: {least} allocations in a run");
+    }
+}
+
+/// A cell of 20,000 operations allocates what one of 2,000 does, give or take what channels and locks make for their sleepers.
+fn cells() {
+    let (_folder, home, head) = laid_out(Role::Reads);
+    for engine in [Wish::Auto, Wish::Threads] {
+        let around = Surroundings {
+            engine,
+            inflight: Arc::default(),
+            heart: Arc::new(Heartbeat::new(clock::now())),
+            seed: 4,
+        };
+        let ground = SweepGround {
+            place: Place::File { home: home.path().to_owned(), head },
+            file_size: None,
+            memory: MEMORY,
+            watch: Arc::default(),
+        };
+        let (mut rig, _) =
+            Rig::open(&ground, home.path(), around, &mut || None, &mut Cost::default()).unwrap();
+        for pattern in [Pattern::RandRead, Pattern::RandWrite, Pattern::RandRw70] {
+            let cell = Cell { pattern, block_size: BLOCK, depth: 8, jobs: 1, method: None };
+            let mut run = |operations| {
+                let warm_up = WarmUp::Completions(2);
+                let time = Duration::from_secs(60);
+                let limits = Limits { time, operations: Some(operations), bytes: None, warm_up };
+                let before = ALLOCATIONS.load(SeqCst);
+                let result = rig.run(cell, limits, None).outcome.unwrap();
+                let recorded: u64 = result.latency_ns.values().map(|latency| latency.count).sum();
+                assert!(recorded >= operations);
+                ALLOCATIONS.load(SeqCst) - before
+            };
+            run(2000);
+            let (few, many) = (run(2000), run(20_000));
+            assert!(many < few + 200, "{engine:?} {pattern}: {few} allocations for 2,000, {many} for 20,000");
+        }
     }
 }
 

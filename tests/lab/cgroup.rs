@@ -46,6 +46,16 @@ impl Blkio {
     pub fn take(&self, pid: u32) {
         self.group.set("cgroup.procs", &pid.to_string());
     }
+
+    /// Runs `work` with the calling thread, and all threads that it starts, in the group.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+        self.group.set("tasks", &thread);
+        let done = work();
+        let root = self.group.path.parent().unwrap().join("tasks");
+        fs::write(root, thread).unwrap();
+        done
+    }
 }
 
 impl Default for Blkio {

@@ -81,6 +81,11 @@ impl FuseDisk {
         self.rules.credits()
     }
 
+    /// Each operation of this kind takes so much longer while one of the other kind is inside.
+    pub fn delay_while(&self, op: Op, other: Op, delay: Duration) {
+        self.rules.change(op, |rule| rule.delay_while = Some((other, delay)));
+    }
+
     /// Every `every`-th operation of this kind fails with this errno (1: all of them).
     pub fn fail(&self, op: Op, errno: i32, every: u64) {
         self.rules.change(op, |rule| rule.error = Some((errno, every)));
@@ -96,6 +101,7 @@ impl FuseDisk {
         self.rules.change(op, |rule| {
             rule.delay = Duration::ZERO;
             rule.delay_per_inside = Duration::ZERO;
+            rule.delay_while = None;
             rule.error = None;
             rule.short = None;
         });

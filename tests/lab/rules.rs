@@ -120,6 +120,7 @@ pub(super) struct Rules {
 pub(super) struct Rule {
     pub(super) delay: Duration,
     pub(super) delay_per_inside: Duration,
+    pub(super) delay_while: Option<(Op, Duration)>,
     pub(super) error: Option<(i32, u64)>,
     pub(super) short: Option<(usize, u64)>,
     hung: bool,
@@ -194,6 +195,8 @@ impl Rules {
     pub(super) fn arrive(&self, op: Op) -> Fate {
         let limited = self.bucket.lock().unwrap().is_some();
         let mut rules = self.rules.lock().unwrap();
+        let busy = |(other, delay): (Op, Duration)| (rules[other as usize].count.inside > 0).then_some(delay);
+        let beside = rules[op as usize].delay_while.and_then(busy).unwrap_or_default();
         let rule = &mut rules[op as usize];
         rule.count.operations += 1;
         rule.count.inside += 1;
@@ -202,7 +205,7 @@ impl Rules {
         let due = |every: u64| number.is_multiple_of(every);
         Fate {
             op,
-            delay: rule.delay + rule.delay_per_inside * inside,
+            delay: rule.delay + rule.delay_per_inside * inside + beside,
             hung: rule.hung,
             paid: limited && matches!(op, Op::Read | Op::Write),
             error: rule.error.filter(|(_, every)| due(*every)).map(|(errno, _)| errno),

@@ -78,6 +78,15 @@ impl Sweeping {
         Self::open(&path, place, Some(home), opening).unwrap()
     }
 
+    /// On the read file that lies in this directory.
+    pub fn on_what_is_there(path: &Path, opening: Opening) -> Self {
+        let path = path.canonicalize().unwrap();
+        let home = Home::open(&path, &Inflight::default(), clock::now()).unwrap();
+        let head = diskcanary::probe::layout::there(&path, Role::Reads).expect("a read file");
+        let place = Place::File { home: home.path().to_owned(), head };
+        Self::open(&path, place, Some(home), opening).unwrap()
+    }
+
     /// On a block device.
     pub fn over(device: &Path, opening: Opening) -> Self {
         Self::open(device, Place::Device, None, opening).unwrap()

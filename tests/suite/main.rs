@@ -48,7 +48,6 @@ mod soak;
 mod stalls;
 mod starvation;
 mod state;
-mod sweep_rig;
 mod sweeps;
 mod targets;
 mod truths;
