@@ -76,6 +76,11 @@ impl FuseDisk {
         self.rules.limit(credits);
     }
 
+    /// A RAM cache that keeps what is read stands before a store that takes so long; both are for one file.
+    pub fn cache(&self, store: Duration) {
+        self.rules.cache(store);
+    }
+
     /// Credits that are left, and the fewest that there ever were.
     pub fn credits(&self) -> Option<(f64, f64)> {
         self.rules.credits()

@@ -1,5 +1,6 @@
 //! What a fault-injecting disk does with each kind of operation: late, never, wrong or short; and its counts.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -114,7 +115,18 @@ pub(super) struct Rules {
     rules: Mutex<[Rule; Op::ALL.len()]>,
     opened: Condvar,
     bucket: Mutex<Option<Bucket>>,
+    cache: Mutex<Option<Cache>>,
 }
+
+/// A RAM cache before a slow store: it keeps what is read, and what is written goes past it.
+#[derive(Debug)]
+struct Cache {
+    store: Duration,
+    kept: HashSet<u64>,
+}
+
+/// Bytes that it keeps at once.
+const LINE: u64 = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Rule {
@@ -135,6 +147,8 @@ pub(super) struct Fate {
     hung: bool,
     /// It takes credits, which are waited for.
     paid: bool,
+    /// It may have to be fetched from the store.
+    cached: bool,
     /// The errno to answer with.
     pub(super) error: Option<i32>,
     /// Bytes to serve at most.
@@ -144,7 +158,7 @@ pub(super) struct Fate {
 impl Fate {
     /// Whether the answer has to wait, so that it must not be given on the thread that reads requests.
     pub(super) fn waits(self) -> bool {
-        self.hung || self.paid || !self.delay.is_zero()
+        self.hung || self.paid || self.cached || !self.delay.is_zero()
     }
 }
 
@@ -184,6 +198,22 @@ impl Rules {
         Some((bucket.balance, bucket.least))
     }
 
+    /// A RAM cache that keeps what is read stands before a store that takes so long.
+    pub(super) fn cache(&self, store: Duration) {
+        *self.cache.lock().unwrap() = Some(Cache { store, kept: HashSet::new() });
+    }
+
+    /// Waits for the store, where the cache does not have all of this.
+    pub(super) fn fetch(&self, offset: u64, bytes: u64) {
+        let mut cache = self.cache.lock().unwrap();
+        let Some(Cache { store, kept }) = cache.as_mut() else { return };
+        let lines = offset / LINE..(offset + bytes).div_ceil(LINE);
+        let missed = lines.filter(|line| kept.insert(*line)).count() > 0;
+        let wait = if missed { *store } else { Duration::ZERO };
+        drop(cache);
+        std::thread::sleep(wait);
+    }
+
     /// Waits until the disk has credits for an operation of so many bytes.
     pub(super) fn pay(&self, fate: Fate, bytes: usize) {
         if fate.paid {
@@ -194,6 +224,7 @@ impl Rules {
 
     pub(super) fn arrive(&self, op: Op) -> Fate {
         let limited = self.bucket.lock().unwrap().is_some();
+        let cached = op == Op::Read && self.cache.lock().unwrap().is_some();
         let mut rules = self.rules.lock().unwrap();
         let busy = |(other, delay): (Op, Duration)| (rules[other as usize].count.inside > 0).then_some(delay);
         let beside = rules[op as usize].delay_while.and_then(busy).unwrap_or_default();
@@ -208,6 +239,7 @@ impl Rules {
             delay: rule.delay + rule.delay_per_inside * inside + beside,
             hung: rule.hung,
             paid: limited && matches!(op, Op::Read | Op::Write),
+            cached,
             error: rule.error.filter(|(_, every)| due(*every)).map(|(errno, _)| errno),
             at_most: rule.short.filter(|(_, every)| due(*every)).map_or(usize::MAX, |(bytes, _)| bytes),
         }

@@ -252,3 +252,30 @@ fn a_disk_that_goes_or_hangs_in_the_middle_leaves_what_was_measured() {
     drop(hang);
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
+
+/// Of two disks that are as slow the one answers from memory what was read before.
+#[test]
+fn a_cache_below_the_file_system_is_found_and_a_slow_disk_is_none() {
+    if lacks(&[Need::Fuse]) {
+        return;
+    }
+    let [cached, slow] = [FuseDisk::new(), FuseDisk::new()];
+    cached.cache(Duration::from_millis(2));
+    slow.delay(Op::Read, Duration::from_millis(2));
+    for (disk, is_cached) in [(&cached, true), (&slow, false)] {
+        let path = disk.path().to_str().unwrap();
+        let flags =
+            ["--depth", "1", "--seconds", "1", "--warm-up", "100ms", "--file-size", "96MiB", "--json", "-"];
+        let output = sweep(&[&["--pattern", "randread,randwrite"], &flags[..], &[path]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        is_sound(&document);
+        let [reads, writes] = [0, 1].map(|at| &document["cells"][at]);
+        let holds = |cell: &Value| cell["faults"].as_array().unwrap().contains(&"host_cached".into());
+        assert_eq!((holds(reads), holds(writes)), (is_cached, false), "{document:#}");
+        if is_cached {
+            let evidence = reads["evidence"]["host_cached"].as_str().unwrap();
+            assert!(evidence.contains("answers blocks that are read again"), "{evidence}");
+        }
+    }
+}

@@ -251,10 +251,12 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let rules = Arc::clone(&self.rules);
         self.serve_counted(
             Op::Read,
             self.tallied(Op::Read, handle, offset, size as usize),
             move |tree, fate| {
+                rules.fetch(offset, size.into());
                 let mut data = vec![0; (size as usize).min(fate.at_most)];
                 let length = read_fully(&*tree.file(handle)?, &mut data, offset)?;
                 data.truncate(length);

@@ -20,7 +20,8 @@ impl Extent {
         (self.size / u64::from(block)).saturating_sub(u64::from(self.headed))
     }
 
-    fn offset(self, block: u32, number: u64) -> u64 {
+    /// Where a block stands.
+    pub(super) fn offset(self, block: u32, number: u64) -> u64 {
         (number + u64::from(self.headed)) * u64::from(block)
     }
 

@@ -1,5 +1,6 @@
 //! The rig: what is open for a sweep, and how one cell after the other is run on it.
 
+mod again;
 mod bursts;
 mod carry;
 mod committer;
@@ -30,6 +31,7 @@ use crate::probe::layout::Role;
 use crate::probe::seat::Seat;
 use crate::probe::{Cost, Fault, Finding, Method, Stage, Trouble, Verdict, truth};
 use crate::sys::{Device, Dir, Direct, Errno, Memory, Pool};
+use again::{Again, Reads};
 use course::Course;
 use crew::{Crew, Meeting};
 use extent::{Claims, Extent};
@@ -70,6 +72,9 @@ pub struct Rig {
     seat: Option<Seat>,
     files: Option<Files>,
     findings: Vec<Finding>,
+    /// Whether a cache below the file system was looked for, and what showed one.
+    looked_below: bool,
+    host_cached: Option<String>,
     random: fastrand::Rng,
 }
 
@@ -135,6 +140,8 @@ impl Rig {
             seat,
             files,
             findings,
+            looked_below: false,
+            host_cached: None,
             random,
         };
         Ok((rig, SweepReady { file_size: size, engine, reason, direct, block }))
@@ -170,10 +177,30 @@ impl Rig {
             None
         };
         self.stopped_early(cell)?;
+        let below = self.look_below(cell, cost);
         let run = self.measure(cell, &parts, &files, limits, ceiling, cost)?;
         self.stopped_early_without(&run, cell)?;
+        if let Some(again) = below.filter(|_| self.watch.stopped().is_none()) {
+            self.host_cached = again.end(&mut self.reads(cost));
+        }
         self.settle(cell.pattern.writes(), cost).map_err(Left::Failed)?;
         Ok(sum::sum(self, &run, quiet.as_ref()))
+    }
+
+    /// Before the first cell that only reads, where reads reach a device: what is to be read again after it.
+    fn look_below(&mut self, cell: &Cell, cost: &mut Cost) -> Option<Again> {
+        let reach = self.direct == Direct::Yes
+            && [Fault::Cached, Fault::Unwritten].iter().all(|fault| self.holds(*fault).is_none());
+        if self.looked_below || cell.pattern.writes() || !reach {
+            return None;
+        }
+        self.looked_below = true;
+        let mut random = self.random.fork();
+        Again::begin(&mut self.reads(cost), &mut random)
+    }
+
+    fn reads<'a>(&'a self, cost: &'a mut Cost) -> Reads<'a> {
+        Reads { source: &self.source, extent: self.extent, inflight: &self.around.inflight, cost }
     }
 
     /// Runs some parts of a cell.

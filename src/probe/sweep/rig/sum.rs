@@ -251,6 +251,9 @@ fn faults(rig: &Rig, run: &Run, result: &mut CellResult) {
             result.fault(as_sweep, evidence);
         }
     }
+    if let Some(evidence) = rig.host_cached.as_deref().filter(|_| reads) {
+        result.fault(SweepFault::HostCached, evidence);
+    }
     ours(rig, run, result);
 }
 
