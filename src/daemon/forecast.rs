@@ -25,6 +25,7 @@ use crate::probe::{
 use crate::record::{Book, EngineChoice, Last, Plan, Results, SweepView};
 use crate::schedule::budget::Budgets;
 use crate::schedule::sweep::Ending;
+use crate::stats;
 use crate::target::{Kind, Target};
 
 /// The longest window: after it, every series is there that good runs bring.
@@ -74,7 +75,8 @@ pub fn sweep_series(plan: &TargetPlan, device: bool) -> usize {
     let mut book = Book::new();
     let id = book.add_target(Plan::new("a", "/", Arc::new(Inflight::default())));
     let without = expose::series(&book.snapshot(Tick::default()), Tick::default());
-    let cells: Vec<Cell> = sweep.cells(device).ladders.into_iter().flat_map(|ladder| ladder.cells).collect();
+    let ladders = sweep.cells(device).ladders;
+    let cells = ladders.iter().flat_map(|ladder| ladder.cells.iter().map(|of| cell(of, ladder.limits.time)));
     let made_up = Sweep {
         schema_version: SCHEMA_VERSION,
         target: Subject::default(),
@@ -83,7 +85,7 @@ pub fn sweep_series(plan: &TargetPlan, device: bool) -> usize {
         seconds: 1.0,
         preset: None,
         product: None,
-        cells: cells.iter().map(cell).collect(),
+        cells: cells.collect(),
         skipped: Vec::new(),
         stopped: None,
     };
@@ -94,8 +96,8 @@ pub fn sweep_series(plan: &TargetPlan, device: bool) -> usize {
     expose::series(&book.snapshot(Tick::default()), Tick::default()) - without
 }
 
-/// A cell as the rig brings it: each stream apart, a commit whole and in its parts.
-fn cell(cell: &Cell) -> CellResult {
+/// A cell of this length as the rig brings it: each stream apart, a commit whole and in its parts.
+fn cell(cell: &Cell, time: Duration) -> CellResult {
     let latency = Latency { count: 1000, p99: Some(1), p999: Some(1), ..Latency::default() };
     let (mut streams, mut latencies) = (BTreeMap::new(), BTreeMap::new());
     for stream in cell.pattern.streams() {
@@ -130,7 +132,7 @@ fn cell(cell: &Cell) -> CellResult {
         loaded_ratio: loaded,
         series: None,
         spans: BTreeMap::new(),
-        shape: Shape { decline: Some(0.0), ..Shape::default() },
+        shape: Shape { decline: stats::tells_of_steadiness(time).then_some(0.0), ..Shape::default() },
         regime: Regime::Baseline,
         promised_iops: None,
         delivered_ratio: None,

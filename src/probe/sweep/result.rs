@@ -297,7 +297,7 @@ pub struct Rounds {
     pub iops_max: f64,
 }
 
-/// How steady a cell was.
+/// How steady a cell was. Variation, decline and troughs are null where it ran for less than 30 s: a shorter one says nothing of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shape {
     /// IOPS of the second half ÷ those of the first.

@@ -4,11 +4,22 @@
 //! Completions of a disk are not independent: a slow second is likely followed by another. So no figure here takes the spans for
 //! independent samples. The noise of the mean is taken from the means of longer and longer batches of spans, and from the
 //! correlation of neighbours; the line of a decline is the median of slopes, which troughs and single stalls do not move.
+//!
+//! A short series has a line too, and it says nothing of the disk: within a second, one write-back or one stall beside us is a fall of
+//! half. So variation, decline and troughs are told only of a series that is long enough (`LEAST_SECONDS`, `LEAST_SPANS`).
 
 mod troughs;
 
+use std::time::Duration;
+
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+/// A shorter series says nothing of steadiness. Journals and the kernel's write-back come each 5 s: six of them lie in this, so that
+/// one at either end is no trend.
+const LEAST_SECONDS: f64 = 30.0;
+/// Nor does one of fewer spans. The fall of a line through n independent spans is off by their variation × √(12 ÷ n) by chance: 5 points
+/// here, where they vary by 10 %.
+const LEAST_SPANS: usize = 48;
 /// Fewer spans than this say nothing about noise.
 const ENOUGH_FOR_NOISE: usize = 4;
 /// Batches must be so many, or their own scatter is not known.
@@ -20,7 +31,7 @@ const MOST_POINTS: usize = 600;
 /// Operations in a group from which the steps of whole numbers are too fine to matter.
 const GROUP_OPERATIONS: f64 = 400.0;
 
-/// Figures of a series; each is absent where the series is too short to tell.
+/// Figures of a series; each is absent where the series is too short to tell: `variation`, `decline` and `troughs` below half a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ShapeFigures {
     /// Mean of the second half ÷ that of the first.
@@ -53,14 +64,25 @@ pub fn shape(counts: &[u64], span_seconds: f64) -> ShapeFigures {
     if series.is_empty() || mean <= 0.0 {
         return ShapeFigures::default();
     }
-    let line = Line::through(&series);
+    let long = is_long(series.len(), span_seconds);
+    let line = Line::through(&series).filter(|_| long);
     ShapeFigures {
         halves_ratio: halves_ratio(&series),
-        variation: deviation(&series).map(|deviation| deviation / mean),
+        variation: deviation(&series).filter(|_| long).map(|deviation| deviation / mean),
         noise: error_of_mean(&series).map(|error| (error.half_width() / mean).min(1.0)),
         decline: line.and_then(|line| line.decline(series.len())),
         troughs: line.and_then(|line| troughs::find(&series, line, span_seconds)),
     }
+}
+
+/// Whether a recording of this length says something of steadiness, where its spans are not too few.
+pub fn tells_of_steadiness(time: Duration) -> bool {
+    time.as_secs_f64() >= LEAST_SECONDS
+}
+
+/// Whether so many spans say something of steadiness. What was left of the last one is not among them.
+fn is_long(spans: usize, span_seconds: f64) -> bool {
+    spans >= LEAST_SPANS && (spans + 1) as f64 * span_seconds > LEAST_SECONDS
 }
 
 pub(in crate::stats) fn mean(values: &[f64]) -> f64 {

@@ -61,9 +61,46 @@ fn a_constant_series_has_no_noise_and_no_troughs() {
 
 #[test]
 fn a_quarter_less_in_the_second_half_is_said() {
-    let figures = shape(&[[400; 50], [300; 50]].concat(), 0.1);
+    let figures = shape(&[[400; 50], [300; 50]].concat(), 0.5);
     assert_eq!(figures.halves_ratio, Some(0.75));
     assert!((figures.variation.unwrap() - 50.0 / 350.0).abs() < 0.002);
+}
+
+/// A fall of half within 40 ms was one write-back, not the disk; so a short series has no figures that one would take for the disk's.
+#[test]
+fn a_short_series_tells_of_noise_and_halves_alone() {
+    let falling: Vec<u64> = (0..100).map(|at| 200 - at).collect();
+    let none = |figures: ShapeFigures| {
+        (figures.variation, figures.decline, figures.troughs) == (None, None, None)
+            && figures.noise.is_some()
+            && figures.halves_ratio.is_some()
+    };
+    for (spans, seconds) in [(100, 0.0004), (100, 0.05), (100, 0.29), (47, 1.0), (8, 60.0)] {
+        assert!(none(shape(&falling[..spans], seconds)), "{spans} spans of {seconds} s");
+    }
+    let long = shape(&falling, 0.3);
+    assert!((long.decline.unwrap() - 0.5).abs() < 0.01 && long.variation.is_some(), "{long:?}");
+    // A recording of 30 s in spans of 0.61 s, of which the last is not whole.
+    assert!(shape(&falling[..49], 0.61).decline.is_some());
+}
+
+/// What a disk shows in half a minute that falls by 4 % and dips each 3 s: what one sees that has no half hour.
+#[test]
+fn half_a_minute_is_enough_for_a_quiet_disk() {
+    let mut noise = Noise::new(12);
+    for phase in [0.0, 0.7, 1.3, 2.2] {
+        let series = counts((0..62).map(|at| {
+            let line = 1.0 - 0.04 * f64::from(at) / 62.0;
+            200.0
+                * line
+                * (1.0 - 0.5 * in_dip(at as usize, 6.0, phase * 2.0, 1.0))
+                * (1.0 + 0.005 * noise.next())
+        }));
+        let figures = shape(&series, 0.5);
+        assert!((figures.decline.unwrap() - 0.04).abs() < 0.01, "{phase}: {figures:?}");
+        let period = figures.troughs.and_then(|troughs| troughs.period_seconds);
+        assert!((period.unwrap() - 3.0).abs() < 0.1, "{phase}: {figures:?}");
+    }
 }
 
 #[test]
