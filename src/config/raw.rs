@@ -256,8 +256,8 @@ pub(super) struct RawBudget {
     #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "number")]
     pub(super) operations_per_second: Option<u32>,
-    /// Bytes that sweeps write at the disk in any day, beside the above: 1MiB to 1024TiB. Without this key: twice what the sweeps of the
-    /// busiest day need.
+    /// Bytes that sweeps write at the disk in any day, beside the above: 1MiB to 1024TiB. Without this key: what one `nightly` needs,
+    /// and as much again for one that came late; a schedule that needs more is refused.
     #[serde(deserialize_with = "present", skip_serializing)]
     #[schemars(schema_with = "size")]
     pub(super) sweep_write_per_day: Option<Bytes>,

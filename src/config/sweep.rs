@@ -55,18 +55,25 @@ impl SweepPlan {
     }
 }
 
+/// What sweeps may take in a day where the file says nothing: what one `nightly` does. It does not grow with the schedule, so that
+/// nobody writes more than that by a slip in a cron field.
+fn one_night(device: bool) -> Demand {
+    let plan = Plan::from(Preset::Nightly);
+    if device { plan.for_reads_alone() } else { plan }.demand(ASSUMED)
+}
+
 impl TargetPlan {
-    /// What its sweeps may write and read in a day at its disk: as the file says, else twice what they need, so that one that came late
-    /// does not keep the next from coming early.
+    /// What its sweeps may write and read in a day at its disk: as the file says, else twice what one `nightly` needs, so that one that
+    /// came late does not keep the next from coming early.
     pub fn sweep_limits(&self, device: bool) -> [Limit; 2] {
-        let (needs, _) = self.sweep.as_ref().map(|sweep| sweep.a_day(device)).unwrap_or_default();
+        let night = one_night(device);
         let limit = |written: Option<Bytes>, needs: u64| match written {
             Some(bytes) => Limit::Written(bytes.get() as f64),
             None => Limit::Default(needs as f64 * ROOM),
         };
         [
-            limit(self.budget.sweep_write_per_day, needs.written_bytes),
-            limit(self.budget.sweep_read_per_day, needs.read_bytes),
+            limit(self.budget.sweep_write_per_day, night.written_bytes),
+            limit(self.budget.sweep_read_per_day, night.read_bytes),
         ]
     }
 }
@@ -131,29 +138,80 @@ fn guard(raw: &RawGuard, at: &Place) -> Result<Thresholds, Fault> {
 
 /// A sweep that could never run must not look like one that does.
 pub(super) fn fits(plan: &TargetPlan, at: &Place) -> Result<(), Fault> {
-    let Some(sweep) = plan.sweep.as_ref().filter(|sweep| sweep.calendar.is_some()) else { return Ok(()) };
+    let Some(sweep) = &plan.sweep else { return Ok(()) };
+    let Some(calendar) = &sweep.calendar else { return Ok(()) };
     if plan.read.is_none() {
         return fault(
             at.key("sweep"),
             "sweeps read and write the file of the read probe, and `read` is off; turn one of them round",
         );
     }
-    let (needs, times) = sweep.a_day(false);
-    let budget = &plan.budget;
-    let parts = [
-        ("sweep_write_per_day", budget.sweep_write_per_day, needs.written_bytes, "write"),
-        ("sweep_read_per_day", budget.sweep_read_per_day, needs.read_bytes, "read"),
-    ];
-    for (key, limit, needs, verb) in parts {
-        let Some(limit) = limit.filter(|limit| limit.get() < needs) else { continue };
-        let needs = Bytes::mib(needs.div_ceil(1 << 20));
-        let often = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-        let message = format!(
-            "`{limit}` is too little for `sweep`: `{}` {often} in a day may {verb} {needs}; write at least that, or a smaller preset, or a \
-             schedule that comes less often",
-            sweep.preset,
-        );
-        return fault(at.key("budget").key(key), message);
+    in_time(sweep, calendar, &at.key("sweep").key("schedule"))?;
+    in_budget(plan, sweep, at)
+}
+
+/// Each must be over before the next is due.
+fn in_time(sweep: &SweepPlan, calendar: &Calendar, at: &Place) -> Result<(), Fault> {
+    let takes = sweep.cells(false).demand(ASSUMED).time;
+    match calendar.least_apart() {
+        Some(apart) if takes > apart => {
+            let (takes, apart) = (Span::from(takes), Span::from(apart));
+            let message = format!(
+                "`{}` comes each {apart}, and a sweep of `{}` takes up to {takes}; write a schedule that comes less often, as in \
+                 `30 3 * * *`",
+                calendar.text(),
+                sweep.preset,
+            );
+            fault(at.clone(), message)
+        }
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn in_budget(plan: &TargetPlan, sweep: &SweepPlan, at: &Place) -> Result<(), Fault> {
+    let ((needs, times), night, budget) = (sweep.a_day(false), one_night(false), &plan.budget);
+    let often = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    let parts = [
+        (
+            "sweep_write_per_day",
+            budget.sweep_write_per_day,
+            needs.written_bytes,
+            night.written_bytes,
+            "write",
+        ),
+        ("sweep_read_per_day", budget.sweep_read_per_day, needs.read_bytes, night.read_bytes, "read"),
+    ];
+    for (key, written, needs, _, verb) in parts {
+        if let Some(limit) = written.filter(|limit| limit.get() < needs) {
+            let message = format!(
+                "`{limit}` is too little for `sweep`: `{}` {often} in a day may {verb} {}; write at least that, or a smaller preset, or a \
+                 schedule that comes less often",
+                sweep.preset,
+                to_copy(needs),
+            );
+            return fault(at.key("budget").key(key), message);
+        }
+    }
+    let more = parts.iter().filter(|(_, written, needs, night, _)| written.is_none() && needs > night);
+    let (may, missing): (Vec<_>, Vec<_>) = more
+        .map(|(key, _, needs, _, verb)| {
+            (format!("{verb} {}", to_copy(*needs)), format!("`{key}: {}`", to_copy(*needs)))
+        })
+        .unzip();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` {often} in a day may {}, and without a word in `budget` sweeps take no more than one `nightly` does; write {} there, or a \
+         smaller preset, or a schedule that comes less often",
+        sweep.preset,
+        may.join(" and "),
+        missing.join(" and "),
+    );
+    fault(at.key("sweep"), message)
+}
+
+/// In whole MiB and no less, so that what is copied is enough.
+fn to_copy(bytes: u64) -> String {
+    format!("{}MiB", bytes.div_ceil(1 << 20))
 }

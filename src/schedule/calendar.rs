@@ -81,9 +81,7 @@ impl Calendar {
 
     /// How many instants there are at most in any 24 hours of a year, days on which clocks are set apart.
     pub fn most_in_a_day(&self) -> usize {
-        let even = Self { zone: TimeZone::UTC, ..self.clone() };
-        let all = std::iter::successors(even.next(A_YEAR), |last| even.next(*last));
-        let all: Vec<_> = all.take_while(|at| *at < A_YEAR + 366 * DAY).take(ENOUGH).collect();
+        let all = self.a_year();
         let mut first = 0;
         let in_day = |(last, at): (usize, &Duration)| {
             while *at - all[first] >= DAY {
@@ -92,6 +90,18 @@ impl Calendar {
             last + 1 - first
         };
         all.iter().enumerate().map(in_day).max().unwrap_or(1)
+    }
+
+    /// The shortest time from one instant to the next, in the same year. `None`: there is no more than one.
+    pub fn least_apart(&self) -> Option<Duration> {
+        self.a_year().windows(2).map(|pair| pair[1] - pair[0]).min()
+    }
+
+    /// The instants of a year in which no clock is set.
+    fn a_year(&self) -> Vec<Duration> {
+        let even = Self { zone: TimeZone::UTC, ..self.clone() };
+        let all = std::iter::successors(even.next(A_YEAR), |last| even.next(*last));
+        all.take_while(|at| *at < A_YEAR + 366 * DAY).take(ENOUGH).collect()
     }
 
     fn zoned(&self, at: Duration) -> Option<ZonedDateTime> {
@@ -226,6 +236,14 @@ mod tests {
             (1, 4, 2, 1)
         );
         assert_eq!(most("* * * * *"), 1440);
+        let apart = |text| calendar(text, "Europe/Berlin").least_apart().map(|apart| apart.as_secs() / 60);
+        assert_eq!(
+            (apart("* * * * *"), apart("0 3 * * *"), apart("0 3,4 1 * *")),
+            (Some(1), Some(1440), Some(60))
+        );
+        // At the end of each month and at the beginning of the next.
+        assert_eq!(apart("59 23 31 * *").map(|minutes| minutes / 1440), Some(31));
+        assert_eq!((apart("0,50 * * * *"), apart("0 3 1 1 *")), (Some(10), Some(365 * 1440)));
     }
 
     #[test]
