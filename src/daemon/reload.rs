@@ -142,9 +142,14 @@ impl Control {
             task.is_some_and(|task| target.tasks.contains(&task))
         };
         let busy = [out(Direction::Write), out(Direction::Read)];
+        let other_files = super::control::spec(config) != **target.spec();
         self.purse.change(key, config, clock::now());
         self.with(key, |target, desk| target.replan(config, busy, desk));
         self.plan_sweeps(key, config);
+        if other_files {
+            // A lane that hears of another spec closes what it has open: its sweep ends before, with what it found.
+            self.sweeps.get_mut(&key).into_iter().for_each(|sweeping| sweeping.course.interrupt());
+        }
         self.drive(key);
     }
 

@@ -429,7 +429,9 @@ fn taken(cost: &Cost) -> (u64, u64) {
 }
 
 fn say(name: &str, ending: Ending, sweep: &Sweep, kept: bool) {
-    let (cells, skipped, seconds) = (sweep.cells.len(), sweep.skipped.len(), sweep.seconds.round());
+    let (cells, skipped) = (sweep.cells.len(), sweep.skipped.len());
+    // From its beginning to its end, as the lines of the log have them.
+    let seconds = (sweep.seconds * 100.0).round() / 100.0;
     if ending == Ending::Complete {
         tracing::info!(name, cells, skipped, seconds, "a sweep is complete");
     } else {

@@ -173,10 +173,16 @@ impl Course {
             return;
         }
         self.settings = settings;
+        if !self.is_on() {
+            self.slot = None;
+        }
+        self.interrupt();
+    }
+
+    /// A sweep that is under way ends, with what it has: what it works on is to be another from now on.
+    pub fn interrupt(&mut self) {
         if self.is_on() {
             self.ending = self.ending.or(Some(Ending::Interrupt));
-        } else {
-            self.slot = None;
         }
     }
 

@@ -137,6 +137,23 @@ fn other_settings_end_what_is_under_way_and_plan_anew() {
 }
 
 #[test]
+fn an_interrupt_ends_a_cell_once_and_says_nothing_where_none_runs() {
+    let (mut course, at) = opened("30 3 * * *");
+    assert_eq!(course.look(&world(at)), Order::Cell { light: false });
+    course.began();
+    course.interrupt();
+    assert_eq!(course.look(&world(at)), Order::Stop(Stopped::Interrupt));
+    assert_eq!(course.look(&world(at)), Order::Wait);
+    course.done(10, 40_960, SECOND, Some(Stopped::Interrupt), Tick::default() + at);
+    assert_eq!(course.look(&world(at)), Order::End(Ending::Interrupt));
+    course.ended(MIDNIGHT + at);
+    course.interrupt();
+    assert_eq!(course.look(&world(at)), Order::Wait);
+    let (again, order) = until_order(&mut course, at, at + 24 * HOUR, world).unwrap();
+    assert_eq!((again, order), (at + 24 * HOUR, Order::Open), "the next night comes as ever");
+}
+
+#[test]
 fn slots_that_begin_while_one_runs_pass_and_are_counted() {
     let (mut course, at) = opened("* * * * *");
     course.complete(Tick::default() + at);
