@@ -1,6 +1,6 @@
 //! Where the metrics of sweeps get their samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::writer::Samples;
 use crate::clock::Tick;
@@ -27,6 +27,7 @@ struct Labels {
     block_size: String,
     depth: String,
     jobs: String,
+    /// Empty, which is none, where nothing is committed.
     method: &'static str,
 }
 
@@ -99,19 +100,22 @@ pub(super) fn loaded_ratio(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     for (cell, labels) in cells(target) {
         for (op, stats) in cell.loaded_ratio.iter().flatten().filter(|(op, _)| cell.streams.contains_key(op))
         {
+            let Labels { pattern, depth, jobs, method, .. } = &labels;
             for (stat, ratio) in stats.iter().filter(|(stat, _)| ["p50", "p99"].contains(&stat.as_str())) {
-                out.gauge(&labels.with([op.label(), stat]), *ratio);
+                out.gauge(&[pattern, depth, jobs, method, op.label(), stat], *ratio);
             }
         }
     }
 }
 
+/// Cells that differ in jobs or method only have each fault once.
 pub(super) fn faults(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
-    for (cell, labels) in cells(target) {
-        let mut faults: Vec<_> = cell.faults.iter().map(|fault| fault.label()).collect();
-        faults.sort_unstable();
-        faults.dedup();
-        faults.iter().for_each(|fault| out.count(&labels.with([fault]), 1));
+    let cells = results(target).into_iter().flat_map(|sweep| &sweep.cells);
+    let all: BTreeSet<_> = cells
+        .flat_map(|cell| cell.faults.iter().map(|fault| (cell.pattern, cell.block_size, cell.depth, *fault)))
+        .collect();
+    for (pattern, block_size, depth, fault) in all {
+        out.count(&[pattern.label(), &block_size.to_string(), &depth.to_string(), fault.label()], 1);
     }
 }
 

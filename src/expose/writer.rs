@@ -141,9 +141,10 @@ impl Kind {
     }
 }
 
-/// Appends `name="value"` pairs, behind a comma where others stand already.
+/// Appends `name="value"` pairs, behind a comma where others stand already. An empty value is no label, for Prometheus too: it is
+/// left out.
 pub(super) fn labels<'l>(pairs: impl IntoIterator<Item = (&'l str, &'l str)>, out: &mut String) {
-    for (name, value) in pairs {
+    for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
         if !out.is_empty() && !out.ends_with('{') {
             out.push(',');
         }
