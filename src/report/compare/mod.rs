@@ -268,7 +268,14 @@ fn row(key: &Key, first: &Stream, second: &Stream, judged: &BTreeMap<Figure, (Ch
 fn nothing_in_common(a: &Side, b: &Side) -> String {
     let has = |side: &Side| match side.streams.keys().next() {
         None => format!("{} has no cells at all", side.file),
-        Some(key) => format!("{} has {} and {} more", side.file, table::name(key), side.streams.len() - 1),
+        Some(key) => {
+            let others = match side.streams.len() {
+                1 => "nothing else".to_owned(),
+                2 => "1 other".to_owned(),
+                n => format!("{} others", n - 1),
+            };
+            format!("{} has {} and {others}", side.file, table::name(key))
+        }
     };
     format!(
         "no cell is in both: {}; {}. Cells are the same when pattern, block size, depth and jobs are",

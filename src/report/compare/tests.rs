@@ -263,7 +263,7 @@ fn what_cannot_be_compared_says_why() {
 
     let other = side("b.json", &ours(None, &[cell("seqread", 8, 250_000.0, 1)]));
     let none = compare(&side("a.json", &whole), &other).unwrap_err();
-    assert!(none.starts_with("no cell is in both: a.json has 4KiB randread, depth 1 and 0 more; b.json has 4KiB seqread, depth 8"), "{none}");
+    assert!(none.starts_with("no cell is in both: a.json has 4KiB randread, depth 1 and nothing else; b.json has 4KiB seqread, depth 8"), "{none}");
 }
 
 proptest::proptest! {

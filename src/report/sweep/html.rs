@@ -165,17 +165,16 @@ fn doubts(page: &mut String, sweep: &Sweep) {
         );
         let sentences = doubt.sentences();
         for (sentence, cells) in sentences.iter().take(SHOWN) {
-            let more = if cells.len() > 1 { format!(" and {} more", cells.len() - 1) } else { String::new() };
-            let cell = cells[0];
-            let at = format!("{}, {}{more}: {sentence}", words::name(cell), words::place(cell));
+            let at = format!("{}: {sentence}", words::cells(cells));
             let _ = write!(page, "<li>{}</li>", Escaped(&at));
         }
         page.push_str("</ul>");
         let left: usize = sentences.iter().skip(SHOWN).map(|(_, cells)| cells.len()).sum();
         if left > 0 {
+            let cells = if left == 1 { "1 other cell".to_owned() } else { format!("{left} other cells") };
             let _ = write!(
                 page,
-                "<p class=\"dim\">The same of {left} more cells; the tables mark them with an exclamation mark.</p>"
+                "<p class=\"dim\">The same of {cells}; the tables mark such cells with an exclamation mark.</p>"
             );
         }
     }

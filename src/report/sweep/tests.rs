@@ -206,3 +206,15 @@ fn a_sweep_without_a_cell_is_said_to_be_one() {
     assert!(html(&empty).contains("No cell has a result"));
     assert_eq!(csv(&empty).lines().count(), 1);
 }
+
+#[test]
+fn the_cells_of_a_doubt_are_named() {
+    let at = |depth| cell(Pattern::RandWrite, 4096, depth, 1000.0);
+    let (one, two, three) = (at(1), at(2), cell(Pattern::SeqRead, 1 << 20, 8, 100.0));
+    let said = |cells: &[&CellResult]| words::cells(cells);
+    assert_eq!(said(&[&one]), "4KiB randwrite, depth 1");
+    assert_eq!(said(&[&one, &two]), "4KiB randwrite, depth 1 and depth 2");
+    assert_eq!(said(&[&one, &three]), "4KiB randwrite, depth 1 and 1MiB seqread, depth 8");
+    assert_eq!(said(&[&one, &two, &three]), "4KiB randwrite, depth 1 and depth 2 and 1 other cell");
+    assert!(said(&[&one, &two, &three, &one]).ends_with("depth 2 and 2 other cells"));
+}

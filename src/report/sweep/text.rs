@@ -326,15 +326,12 @@ fn doubts(page: &mut Page, sweep: &Sweep) {
         page.say(&format!("{} ({}).", words::meaning(doubt.fault), doubt.fault));
         let sentences = doubt.sentences();
         for (sentence, cells) in sentences.iter().take(SHOWN) {
-            let others = match cells.len() {
-                1 => String::new(),
-                n => format!(" and {} more", n - 1),
-            };
-            let cell = cells[0];
-            page.say(&format!("  - {}, {}{others}: {sentence}", words::name(cell), words::place(cell)));
+            page.say(&format!("  - {}: {sentence}", words::cells(cells)));
         }
-        if sentences.len() > SHOWN {
-            page.say(&format!("  - and {} more cells; --json has them all", sentences.len() - SHOWN));
+        let left: usize = sentences.iter().skip(SHOWN).map(|(_, cells)| cells.len()).sum();
+        if left > 0 {
+            let cells = if left == 1 { "1 other cell".to_owned() } else { format!("{left} other cells") };
+            page.say(&format!("  - the same of {cells}; --json has them all"));
         }
     }
 }

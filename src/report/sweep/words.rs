@@ -41,6 +41,21 @@ pub(super) fn place(cell: &CellResult) -> String {
     }
 }
 
+/// Some cells in a line: the first two by name, the others by their number.
+pub(super) fn cells(cells: &[&CellResult]) -> String {
+    let named = |cell: &&CellResult| format!("{}, {}", name(cell), place(cell));
+    let same = |cell: &&CellResult| cells.first().is_some_and(|first| name(first) == name(cell));
+    let mut all: Vec<String> = cells.iter().take(1).map(named).collect();
+    // Of one ladder, what they differ in is enough.
+    all.extend(cells.iter().skip(1).take(1).map(|cell| if same(cell) { place(cell) } else { named(cell) }));
+    let all = all.join(" and ");
+    match cells.len() {
+        0..=2 => all,
+        3 => format!("{all} and 1 other cell"),
+        n => format!("{all} and {} other cells", n - 2),
+    }
+}
+
 /// The mark of a cell in a table: `!` is not to be believed as it stands, `*` is not durable, and that is all.
 pub(super) fn mark(cell: &CellResult) -> &'static str {
     match cell.faults.as_slice() {
