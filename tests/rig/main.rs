@@ -252,11 +252,16 @@ fn the_depth_is_kept() {
     assert_eq!((threads.ready.engine, ring.ready.engine), (EngineKind::Threads, EngineKind::Uring));
     for depth in [1, 4, 32, 64] {
         for (name, sweeping) in [("threads", &threads), ("ring", &ring)] {
-            let once = || sweeping.result(cell(Pattern::RandRead, 4 * KIB, depth), lasting(ms(1000)));
+            // Where four come back at once every 50 ms, a window may hold three too many or too few.
+            let once = || sweeping.result(cell(Pattern::RandRead, 4 * KIB, depth), lasting(ms(2500)));
             let kept = |result: &CellResult| result.achieved_depth / f64::from(depth);
             // A busy machine may keep us from a CPU.
-            let best = (0..15).map(|_| kept(&once())).find(|kept| (0.98..1.02).contains(kept));
-            assert!(best.is_some(), "{name}: depth {depth} was never kept");
+            let mut all = Vec::new();
+            let kept = (0..15).any(|_| {
+                all.push(kept(&once()));
+                all.last().is_some_and(|kept| (0.98..1.02).contains(kept))
+            });
+            assert!(kept, "{name}: depth {depth} was never kept: {all:.3?}");
         }
     }
     assert!(disk.count(Op::Read).operations > 0);
