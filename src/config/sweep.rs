@@ -211,7 +211,8 @@ fn in_budget(plan: &TargetPlan, sweep: &SweepPlan, at: &Place) -> Result<(), Fau
     fault(at.key("sweep"), message)
 }
 
-/// In whole MiB and no less, so that what is copied is enough.
+/// In whole MiB or GiB and no less, so that what is copied is enough.
 fn to_copy(bytes: u64) -> String {
-    format!("{}MiB", bytes.div_ceil(1 << 20))
+    let (unit, name) = if bytes > 100 << 30 { (1 << 30, "GiB") } else { (1 << 20, "MiB") };
+    format!("{}{name}", bytes.div_ceil(unit))
 }

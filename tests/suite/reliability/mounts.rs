@@ -230,8 +230,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
                     s.unmount_wholly(pid);
                     let old = s.disk.disk().device().to_owned();
                     s.disk.disk_mut().detach();
-                    // Somebody else takes the old name.
-                    s.loops.push(Loop::new(1 << 20));
+                    // Somebody else takes the old name: we, or a test beside us.
+                    for _ in 0..16 {
+                        s.loops.push(Loop::new(1 << 20));
+                        if s.loops.iter().any(|other| other.device() == old) {
+                            break;
+                        }
+                    }
                     s.disk.disk_mut().attach_again();
                     assert_ne!(s.disk.disk().device(), old);
                     s.mount_again();
