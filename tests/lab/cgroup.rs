@@ -170,6 +170,35 @@ impl Default for Cpu {
     }
 }
 
+/// A group whose processes get only so much memory, page cache included; who asks for more than can be freed is killed.
+#[derive(Debug)]
+pub struct Memory {
+    group: Group,
+}
+
+impl Memory {
+    /// A group with this many bytes.
+    pub fn new(bytes: u64) -> Self {
+        let group = Group::new("memory");
+        group.set("memory.limit_in_bytes", &bytes.to_string());
+        Self { group }
+    }
+
+    /// Its directory, for [`super::in_cgroup`].
+    pub fn path(&self) -> &Path {
+        &self.group.path
+    }
+
+    /// Processes that were killed, and the most bytes that were ever in use.
+    pub fn killed_and_most(&self) -> (u64, u64) {
+        let control = self.group.get("memory.oom_control");
+        let killed =
+            control.lines().find_map(|line| line.strip_prefix("oom_kill ")).expect("a count of kills");
+        let most = self.group.get("memory.max_usage_in_bytes");
+        (killed.parse().unwrap(), most.parse().unwrap())
+    }
+}
+
 #[derive(Debug)]
 struct Group {
     path: PathBuf,

@@ -11,7 +11,7 @@ pub use server::{FuseServer, serve_if_asked};
 
 use super::command::try_run;
 use super::mounts::is_mounted;
-use super::rules::{Count, Credits, Hang, Op, Rules};
+use super::rules::{Count, Credits, Hang, Op, Pace, Rules};
 use super::scratch::Scratch;
 use serve::Disk;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,16 @@ impl FuseDisk {
         self.rules.change(op, |rule| rule.delay_per_inside = per_operation);
     }
 
+    /// Each operation of this kind takes this much longer for every one of the `other` kind that is inside when it comes.
+    pub fn delay_beside(&self, op: Op, other: Op, per_operation: Duration) {
+        self.rules.change(op, |rule| rule.delay_beside = Some((other, per_operation)));
+    }
+
+    /// From now on it does so many reads and writes a second, one after the other.
+    pub fn pace(&self, pace: Pace) {
+        self.rules.pace(pace);
+    }
+
     /// Reads and writes take burst credits from now on, of which there are as many as can be.
     pub fn limit(&self, credits: Credits) {
         self.rules.limit(credits);
@@ -107,6 +117,7 @@ impl FuseDisk {
             rule.delay = Duration::ZERO;
             rule.delay_per_inside = Duration::ZERO;
             rule.delay_while = None;
+            rule.delay_beside = None;
             rule.error = None;
             rule.short = None;
         });

@@ -75,7 +75,7 @@ mod wait;
 mod zram;
 
 pub use blktrace::{BlockTrace, Request};
-pub use cgroup::{Blkio, Cpu, Devices, Direction, Freezer};
+pub use cgroup::{Blkio, Cpu, Devices, Direction, Freezer, Memory};
 pub use chromium::Chromium;
 pub use command::{output_within, run, run_as, try_run};
 pub use confine::{
@@ -94,7 +94,7 @@ pub use postgres::{Postgres, postgres_program};
 pub use prometheus::{
     Prometheus, Series, promtool_check_config, promtool_check_metrics, promtool_test_rules,
 };
-pub use rules::{Count, Credits, Hang, Op};
+pub use rules::{Count, Credits, Hang, Op, Pace};
 pub use schema::assert_valid;
 pub use scratch::{Scratch, checksum};
 pub use strace::{Call, Strace, StraceLog};

@@ -80,6 +80,57 @@ pub struct Credits {
     pub capacity: f64,
 }
 
+/// How many operations a second a disk does over time, however many are asked for: a rate that declines, with dips.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Reads and writes a second, at the beginning.
+    pub rate: f64,
+    /// The part of that which is lost …
+    pub decline: f64,
+    /// … by then; it goes on at that.
+    pub over: Duration,
+    /// From one dip to the next; the first lies in the middle of the first such time.
+    pub dip_each: Duration,
+    /// How long it lasts.
+    pub dip: Duration,
+    /// What is left of the rate in it.
+    pub dip_to: f64,
+}
+
+impl Pace {
+    /// The rate so many seconds after the beginning.
+    fn at(&self, seconds: f64) -> f64 {
+        let line = 1.0 - self.decline * seconds / self.over.as_secs_f64();
+        let each = self.dip_each.as_secs_f64();
+        let in_dip = (seconds + each / 2.0).rem_euclid(each) < self.dip.as_secs_f64();
+        self.rate * line.max(0.01) * if in_dip { self.dip_to } else { 1.0 }
+    }
+}
+
+#[derive(Debug)]
+struct Paced {
+    pace: Pace,
+    since: Instant,
+    /// Until when it is busy with what it has taken on.
+    busy: Instant,
+}
+
+impl Paced {
+    fn take(&mut self, now: Instant) -> Duration {
+        self.busy = self.busy.max(now);
+        let rate = self.pace.at(self.busy.saturating_duration_since(self.since).as_secs_f64());
+        self.busy += Duration::from_secs_f64(1.0 / rate);
+        self.busy.saturating_duration_since(now)
+    }
+}
+
+/// What reads and writes wait for, beside their delays.
+#[derive(Debug)]
+enum Limit {
+    Credits(Bucket),
+    Pace(Paced),
+}
+
 #[derive(Debug)]
 struct Bucket {
     credits: Credits,
@@ -114,7 +165,7 @@ impl Bucket {
 pub(super) struct Rules {
     rules: Mutex<[Rule; Op::ALL.len()]>,
     opened: Condvar,
-    bucket: Mutex<Option<Bucket>>,
+    limit: Mutex<Option<Limit>>,
     cache: Mutex<Option<Cache>>,
 }
 
@@ -133,6 +184,7 @@ pub(super) struct Rule {
     pub(super) delay: Duration,
     pub(super) delay_per_inside: Duration,
     pub(super) delay_while: Option<(Op, Duration)>,
+    pub(super) delay_beside: Option<(Op, Duration)>,
     pub(super) error: Option<(i32, u64)>,
     pub(super) short: Option<(usize, u64)>,
     hung: bool,
@@ -145,7 +197,7 @@ pub(super) struct Fate {
     op: Op,
     delay: Duration,
     hung: bool,
-    /// It takes credits, which are waited for.
+    /// It takes credits, or its turn, which are waited for.
     paid: bool,
     /// It may have to be fetched from the store.
     cached: bool,
@@ -187,15 +239,24 @@ impl Rules {
 
     pub(super) fn limit(&self, credits: Credits) {
         let (balance, now) = (credits.capacity, Instant::now());
-        *self.bucket.lock().unwrap() = Some(Bucket { credits, balance, least: balance, at: now, busy: now });
+        let bucket = Bucket { credits, balance, least: balance, at: now, busy: now };
+        *self.limit.lock().unwrap() = Some(Limit::Credits(bucket));
+    }
+
+    pub(super) fn pace(&self, pace: Pace) {
+        let now = Instant::now();
+        *self.limit.lock().unwrap() = Some(Limit::Pace(Paced { pace, since: now, busy: now }));
     }
 
     /// Credits that are left, and the fewest that there ever were.
     pub(super) fn credits(&self) -> Option<(f64, f64)> {
-        let mut bucket = self.bucket.lock().unwrap();
-        let bucket = bucket.as_mut()?;
-        bucket.pass(Instant::now());
-        Some((bucket.balance, bucket.least))
+        match self.limit.lock().unwrap().as_mut()? {
+            Limit::Credits(bucket) => {
+                bucket.pass(Instant::now());
+                Some((bucket.balance, bucket.least))
+            }
+            Limit::Pace(_) => None,
+        }
     }
 
     /// A RAM cache that keeps what is read stands before a store that takes so long.
@@ -214,20 +275,26 @@ impl Rules {
         std::thread::sleep(wait);
     }
 
-    /// Waits until the disk has credits for an operation of so many bytes.
+    /// Waits until it is the turn of an operation of so many bytes.
     pub(super) fn pay(&self, fate: Fate, bytes: usize) {
         if fate.paid {
-            let wait = self.bucket.lock().unwrap().as_mut().map(|bucket| bucket.take(bytes, Instant::now()));
+            let wait = self.limit.lock().unwrap().as_mut().map(|limit| match limit {
+                Limit::Credits(bucket) => bucket.take(bytes, Instant::now()),
+                Limit::Pace(paced) => paced.take(Instant::now()),
+            });
             std::thread::sleep(wait.unwrap_or_default());
         }
     }
 
     pub(super) fn arrive(&self, op: Op) -> Fate {
-        let limited = self.bucket.lock().unwrap().is_some();
+        let limited = self.limit.lock().unwrap().is_some();
         let cached = op == Op::Read && self.cache.lock().unwrap().is_some();
         let mut rules = self.rules.lock().unwrap();
-        let busy = |(other, delay): (Op, Duration)| (rules[other as usize].count.inside > 0).then_some(delay);
-        let beside = rules[op as usize].delay_while.and_then(busy).unwrap_or_default();
+        let inside = |other: Op| u32::try_from(rules[other as usize].count.inside).unwrap_or(u32::MAX);
+        let whilst = |(other, delay): (Op, Duration)| if inside(other) > 0 { delay } else { Duration::ZERO };
+        let rule = &rules[op as usize];
+        let beside = rule.delay_while.map_or(Duration::ZERO, whilst)
+            + rule.delay_beside.map_or(Duration::ZERO, |(other, each)| each * inside(other));
         let rule = &mut rules[op as usize];
         rule.count.operations += 1;
         rule.count.inside += 1;

@@ -1,10 +1,12 @@
-//! Sweeps by a schedule on real disks: the latency probes pause and go on, a workload that wakes up ends one, a disk that freezes in
-//! the middle of one stops nobody else, and what was found is there after a restart.
+//! Sweeps by a schedule on real disks: the latency probes pause and go on, a workload that wakes up, a pause, a reload and the end of the
+//! daemon end one with what it has, a disk that freezes in the middle of one stops nobody else, one whose counters nobody keeps is never
+//! swept, and what was found is there after a restart.
 
 use crate::lab::{
-    Credits, Daemon, FileSystem, FuseDisk, Loop, LoopOptions, Mounted, Need, Running, eventually_within,
-    full, lacks,
+    Credits, Daemon, FileSystem, FuseDisk, Loop, LoopOptions, Mounted, Need, Running, Scratch,
+    eventually_within, full, lacks, request,
 };
+use crate::reload::reload;
 use crate::watch::{PATIENCE, Seen, seen_when};
 use diskcanary::schedule::calendar::{Calendar, time_zone};
 use rustix::process::Signal;
@@ -12,6 +14,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -41,9 +44,15 @@ fn soon() -> String {
 }
 
 fn target(name: &str, path: &Path, preset: &str, schedule: &str) -> String {
+    // Cells that end by time may take more than a night does.
+    let budget = match preset {
+        "nightly" => "",
+        _ => "    budget: {sweep_write_per_day: 100TiB, sweep_read_per_day: 100TiB}\n",
+    };
     format!(
         "  - name: {name}\n    path: {}\n    commit: {{interval: 200ms, file_size: 4MiB}}\n    read: {{interval: 1s, file_size: 64MiB}}\n    \
-         sweep: {{preset: {preset}, schedule: \"{schedule}\", time_zone: UTC, guard: {{workload_iops: 150, queue_depth: 50, io_pressure: 1}}}}\n",
+         sweep: {{preset: {preset}, schedule: \"{schedule}\", time_zone: UTC, guard: {{workload_iops: 150, queue_depth: 50, io_pressure: 1}}}}\n\
+         {budget}",
         path.display()
     )
 }
@@ -97,27 +106,37 @@ fn is_running(seen: &Seen, target: &str) -> bool {
     sweep(seen, target, "sweep_running") == Some(1.0)
 }
 
-/// One night on three disks at once: one is left alone, one gets a workload, one freezes.
+const SWEPT: [&str; 6] = ["quiet", "busy", "frozen", "paused", "changed", "long"];
+
+/// One night on seven disks at once: one is left alone, one gets a workload, one freezes, one is paused, one gets other files, one is
+/// still swept when the daemon ends, and of one nobody knows what others do on it.
 #[test]
-fn a_night_on_three_disks() {
-    if lacks(NEEDS) {
+fn a_night_on_seven_disks() {
+    if lacks(NEEDS) || lacks(&[Need::Fuse]) {
         return;
     }
-    let (quiet, busy, frozen) = (ext4(), ext4(), ext4());
+    let disks = SWEPT.map(|_| ext4());
+    let [quiet, busy, frozen, paused, changed, long] = &disks;
+    let unseen = FuseDisk::new();
     let when = soon();
     let targets = [
         target("quiet", quiet.path(), "nightly", &when),
         target("busy", busy.path(), "quick", &when),
         target("frozen", frozen.path(), "quick", &when),
+        target("paused", paused.path(), "quick", &when),
+        target("changed", changed.path(), "quick", &when),
+        target("long", long.path(), "standard", &when),
+        target("unseen", unseen.path(), "nightly", &when),
     ];
     let config = format!("memory: 1GiB\ntargets:\n{}", targets.concat());
+    what_cannot_be_seen_is_told_beforehand(&config);
     let daemon = Daemon::new().config(&config);
     let state = daemon.state();
     let daemon = daemon.start();
     let before = seen_when(&daemon, "all are measured", |seen| {
-        ["quiet", "busy", "frozen"].iter().all(|name| seen.samples(name, "read") > 16.0)
+        SWEPT.iter().chain(&["unseen"]).all(|name| seen.samples(name, "read") > 16.0)
     });
-    for name in ["quiet", "busy", "frozen"] {
+    for name in SWEPT {
         let next = sweep(&before, name, "sweep_next_timestamp_seconds").unwrap();
         assert!(next > wall().as_secs_f64() && next < wall().as_secs_f64() + 90.0, "{next}");
         assert!(cells(&before, name) == 0 && !is_running(&before, name));
@@ -128,9 +147,15 @@ fn a_night_on_three_disks() {
     std::thread::sleep((Duration::from_secs_f64(began + 9.0)).saturating_sub(wall()));
     let workload = Workload::on(busy.path());
     let freeze = frozen.freeze();
+    let pause = request("POST", daemon.address(), "/api/v1/pause?target=paused&for=1h", &[], &[]).unwrap();
+    assert_eq!(pause.status, 200, "{}", pause.text());
+    let config = other_files(&config);
+    reload(&daemon, &config);
     what_was_left_alone_is_complete(&daemon);
     the_workload_ended_it(&daemon);
     drop(workload);
+    a_pause_ended_it(&daemon);
+    a_reload_ended_it(&daemon, changed.path());
     the_frozen_one_stops_nobody(&daemon);
     drop(freeze);
     let well = seen_when(&daemon, "the frozen one is well again", |seen| {
@@ -139,7 +164,71 @@ fn a_night_on_three_disks() {
     seen_when(&daemon, "and its probes go on", |seen| {
         seen.probe("runs", "frozen", "commit") > well.probe("runs", "frozen", "commit") + 3.0
     });
+    what_cannot_be_seen_is_not_swept(&daemon);
     the_last_one_is_there_after_a_restart(daemon, &config, &state);
+}
+
+/// The same config, in which the read file of one target has another size.
+fn other_files(config: &str) -> String {
+    let (before, from) = config.split_once("  - name: changed\n").unwrap();
+    format!("{before}  - name: changed\n{}", from.replacen("file_size: 64MiB", "file_size: 70MiB", 1))
+}
+
+fn what_cannot_be_seen_is_told_beforehand(config: &str) {
+    let folder = Scratch::new();
+    let file = folder.file("diskcanary.yml", config);
+    let output = Command::new(env!("CARGO_BIN_EXE_diskcanary")).arg("check").arg(file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let warning =
+        "warning: target `unseen`: `sweep` will never begin: the kernel keeps no counters of a disk here";
+    assert!(output.status.success() && said.contains(warning), "{output:?}");
+    assert_eq!(said.matches("will never begin").count(), 1, "{said}");
+}
+
+/// A sweep takes a disk from others; where it cannot be seen whether they need it, it never does.
+fn what_cannot_be_seen_is_not_swept(daemon: &Running) {
+    let seen = Seen::of(daemon);
+    let waiting = [("target", "unseen"), ("reason", "unseen")];
+    assert_eq!(seen.0.value("diskcanary_sweep_waiting", &waiting), Some(1.0));
+    assert!(sweep(&seen, "unseen", "sweep_last_start_timestamp_seconds").is_none());
+    let runs = seen.probe("runs", "unseen", "commit");
+    seen_when(daemon, "it is probed as ever", |seen| seen.probe("runs", "unseen", "commit") > runs + 3.0);
+}
+
+/// Somebody ended it: what it has is shown, as partial.
+fn is_interrupted(daemon: &Running, target: &str) {
+    let seen = seen_when(daemon, "it is ended", |seen| ended(seen, target, "interrupt") == 1.0);
+    assert_eq!((ended(&seen, target, "error"), ended(&seen, target, "complete")), (0.0, 0.0), "{target}");
+    assert!((1..4).contains(&cells(&seen, target)), "{target}: {} of 4 cells", cells(&seen, target));
+    assert_eq!(sweep(&seen, target, "sweep_results_partial"), Some(1.0), "{target}");
+    let log = daemon.stderr();
+    let line =
+        |line: &&str| line.contains("a sweep was stopped; what it found is shown") && line.contains(target);
+    assert!(log.lines().find(line).is_some_and(|line| line.contains("interrupt")), "{log}");
+}
+
+fn a_pause_ended_it(daemon: &Running) {
+    is_interrupted(daemon, "paused");
+    let before = Seen::of(daemon);
+    assert_eq!(sweep(&before, "paused", "target_paused"), Some(1.0));
+    let resume = request("POST", daemon.address(), "/api/v1/resume?target=paused", &[], &[]).unwrap();
+    assert_eq!(resume.status, 200, "{}", resume.text());
+    let runs = before.probe("runs", "paused", "commit");
+    seen_when(daemon, "its probes go on", |seen| seen.probe("runs", "paused", "commit") > runs + 3.0);
+}
+
+fn a_reload_ended_it(daemon: &Running, disk: &Path) {
+    is_interrupted(daemon, "changed");
+    let reads = disk.join(".diskcanary/reads");
+    eventually_within(PATIENCE, "the other read file is there", || {
+        std::fs::metadata(&reads).is_ok_and(|reads| reads.len() == 70 << 20)
+    });
+    let runs =
+        |seen: &Seen| seen.probe("runs", "changed", "commit").min(seen.probe("runs", "changed", "read"));
+    let before = runs(&Seen::of(daemon));
+    seen_when(daemon, "both of its probes go on", |seen| {
+        runs(seen) > before + 2.0 && seen.is_in("changed", "ready")
+    });
 }
 
 fn probes_pause_while_it_runs(daemon: &Running) {
@@ -163,6 +252,13 @@ fn what_was_left_alone_is_complete(daemon: &Running) {
     let end = sweep(&seen, "quiet", "sweep_last_end_timestamp_seconds").unwrap();
     assert_eq!(sweep(&seen, "quiet", "sweep_last_completion_timestamp_seconds"), Some(end));
     assert!(began <= end && began.rem_euclid(60.0) < 5.0, "{began} to {end}");
+    let log = daemon.stderr();
+    let line = log.lines().find(|line| line.contains("a sweep is complete")).unwrap();
+    let said = line.split("seconds=").nth(1).and_then(|rest| rest.split([' ', '"']).next()).unwrap();
+    assert!((said.parse::<f64>().unwrap() - (end - began)).abs() < 0.1, "{began} to {end}: {line}");
+    // Cells of a night are too short to tell of a decline.
+    assert_eq!(seen.0.all("diskcanary_sweep_decline_ratio", &[]).len(), 0);
+    assert!(!seen.0.text.contains("=\"\""), "an empty label");
     let iops = [("target", "quiet"), ("pattern", "randread"), ("depth", "1"), ("block_size", "4096")];
     assert!(seen.0.value("diskcanary_sweep_iops", &iops).unwrap() > 0.0);
     let bytes = |op| {
@@ -205,14 +301,16 @@ fn the_frozen_one_stops_nobody(daemon: &Running) {
 
 fn the_last_one_is_there_after_a_restart(mut daemon: Running, config: &str, state: &Path) {
     let before = Seen::of(&daemon);
+    assert!(is_running(&before, "long") && cells(&before, "long") == 0, "shown when it is over");
     daemon.signal(Signal::TERM);
     assert!(daemon.ended_within(PATIENCE).unwrap().success());
+    assert!(daemon.stderr().matches("a sweep was stopped").count() == 5, "{}", daemon.stderr());
     let files: Vec<_> = std::fs::read_dir(state)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("sweep-"))
         .collect();
-    assert_eq!(files.len(), 3, "{files:?}");
+    assert_eq!(files.len(), SWEPT.len(), "{files:?}");
     // One of them is damaged meanwhile.
     let of_busy = files
         .iter()
@@ -235,6 +333,8 @@ fn the_last_one_is_there_after_a_restart(mut daemon: Running, config: &str, stat
         let same = now.iter().zip(&then).all(|(a, b)| (a - b).abs() <= b.abs() * 1e-12);
         assert!(same && now.len() == then.len(), "{family}: {now:?} {then:?}");
     }
+    assert!(cells(&seen, "long") >= 1, "what it had when the daemon ended");
+    assert_eq!(sweep(&seen, "long", "sweep_results_partial"), Some(1.0));
     let completed = |seen: &Seen| sweep(seen, "quiet", "sweep_last_completion_timestamp_seconds");
     assert_eq!(completed(&seen).map(f64::round), completed(&before).map(f64::round));
     assert_eq!(cells(&seen, "busy"), 0, "begins without it");
@@ -267,7 +367,8 @@ fn seven_nights_on_a_disk_with_burst_credits() {
     let disk = Mounted::on(FileSystem::Ext4, disk, &["-J", "size=16"], "");
     let config = format!(
         "targets:\n  - name: pgdata\n    path: {}\n    spec: {{baseline_iops: 300}}\n    commit: {{profile: postgres, file_size: 4MiB}}\n    \
-         read: {{file_size: 64MiB}}\n    sweep: {{schedule: \"*/4 * * * *\", time_zone: UTC, rest: {{rate: 300, capacity: 5400000}}}}\n",
+         read: {{file_size: 64MiB}}\n    sweep: {{schedule: \"*/4 * * * *\", time_zone: UTC, rest: {{rate: 300, capacity: 5400000}}}}\n    \
+         budget: {{sweep_write_per_day: 1TiB, sweep_read_per_day: 1TiB}}\n",
         disk.path().display()
     );
     let daemon = Daemon::new().config(&config).start();
