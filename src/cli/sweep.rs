@@ -13,13 +13,13 @@ use super::probe::{halted, words};
 use super::traces::{before, hung, within};
 use super::{BAD_CONFIG, Ending};
 use crate::config::TargetPlan;
-use crate::daemon::{SweepOnce, Swept, sweep_once};
-use crate::probe::Method;
+use crate::daemon::{Halt, SweepOnce, Swept, sweep_once};
 use crate::probe::layout::{self, Role};
 use crate::probe::sweep::{Demand, MEMORY, Pattern, Plan, Preset, Promise, Sweep};
+use crate::probe::{Failure, Method, Stage, home};
 use crate::report::explain::File;
 use crate::report::sweep as report;
-use crate::sys;
+use crate::sys::{self, Errno};
 use crate::target::{Place, Target};
 use crate::units::{Bytes, Span};
 use results::ResultFile;
@@ -302,9 +302,25 @@ fn run(args: &Args, ready: Ready) -> Ending {
         (Some(place), Some(before)) if !args.keep && !swept.laid.is_empty() => {
             before.tidy(place, &swept.laid, swept.released)
         }
+        (Some(place), _) if !swept.released && lays_out(&wish) => Some(left_behind(place)),
         _ => None,
     };
     end(args, &outputs, &swept, left)
+}
+
+/// Whether the sweep itself makes files, which go with it: a larger one, or those of committers.
+fn lays_out(wish: &SweepOnce) -> bool {
+    let commits =
+        |ladder: &crate::probe::sweep::Ladder| ladder.cells.iter().any(|cell| cell.pattern.commits());
+    wish.file_size.is_some() || wish.plan.ladders.iter().any(commits)
+}
+
+fn left_behind(place: &Place) -> String {
+    format!(
+        "what it wrote may be left in {} (an operation on it is still out); the next sweep there removes it, and so does \
+         `diskcanary clean`",
+        place.dir.join(home::NAME).display()
+    )
 }
 
 fn announce(args: &Args, plan: &Plan, demand: &Demand, time: Duration) {
@@ -348,7 +364,17 @@ fn end(args: &Args, outputs: &Outputs, swept: &Swept, left: Option<String>) -> E
         false => report::text(sweep, width()),
     });
     let error = (!errors.is_empty()).then(|| errors.join("\ndiskcanary: "));
-    Ending { text: text.unwrap_or_default(), code: u8::from(error.is_some()), error }
+    let code = match &swept.halt {
+        Some(Halt::Failed(trouble)) if is_gone(&trouble.failure) => BAD_CONFIG,
+        _ => u8::from(error.is_some()),
+    };
+    Ending { text: text.unwrap_or_default(), code, error }
+}
+
+/// Whether somebody took the path away, as one that was never there: not the disk failed.
+fn is_gone(failure: &Failure) -> bool {
+    let errnos = [Errno::ENOENT, Errno::ENOTDIR, Errno::ESTALE, Errno::EBADMSG, Errno::ELOOP];
+    failure.stage == Stage::Open && errnos.contains(&failure.errno)
 }
 
 fn write(

@@ -72,11 +72,26 @@ impl Purse {
         self.sweeps.leave(key.0);
     }
 
+    /// The target pays for what is out of this task, whoever it belongs to when it is back.
+    pub(super) fn owe(&mut self, key: Key, task: TaskId) {
+        if let Some(payer) = self.payers.get(&key) {
+            self.late.insert(task, payer.clone());
+        }
+    }
+
     /// Takes in a report on what was out for a target that is gone.
-    pub(super) fn charge_late(&mut self, task: TaskId, report: &Report, now: Tick) {
-        if let (Some(mut payer), Report::Ran(outcome)) = (self.late.remove(&task), report) {
-            let toll = payer.toll(outcome);
-            self.budgets.spend_on(&payer.disks, &toll, now);
+    pub(super) fn charge_late(&mut self, task: TaskId, report: &Report, now: Tick, wall: Duration) {
+        let Some(mut payer) = self.late.remove(&task) else { return };
+        match report {
+            Report::Ran(outcome) => {
+                let toll = payer.toll(outcome);
+                self.budgets.spend_on(&payer.disks, &toll, now);
+            }
+            Report::Cell(cell) => {
+                let bill = payer.bill(&cell.cost, cell.cell.pattern.commits());
+                self.sweeps.spend_on(&payer.disks, bill, wall);
+            }
+            _ => {}
         }
     }
 
@@ -107,8 +122,7 @@ impl Purse {
     /// is written too. Returned is what was charged.
     pub(super) fn charge_sweep(&mut self, key: Key, cost: &Cost, commits: bool, wall: Duration) -> Bill {
         let Some(payer) = self.payers.get(&key) else { return Bill::default() };
-        let written = cost.written_bytes as f64 * toll::amplification(payer.file_system.as_deref(), commits);
-        let bill = Bill { written, read: cost.read_bytes as f64 };
+        let bill = payer.bill(cost, commits);
         self.sweeps.spend(key.0, bill, wall);
         bill
     }
@@ -190,6 +204,11 @@ impl Payer {
         }
     }
 
+    fn bill(&self, cost: &Cost, commits: bool) -> Bill {
+        let written = cost.written_bytes as f64 * toll::amplification(self.file_system.as_deref(), commits);
+        Bill { written, read: cost.read_bytes as f64 }
+    }
+
     fn toll(&mut self, outcome: &Outcome) -> Toll {
         let commits = self.commits.filter(|_| outcome.probe == Probe::Commit);
         let Some(commits) = commits else { return toll::issued(outcome) };
@@ -204,6 +223,7 @@ mod tests {
     use super::*;
     use crate::config::Plan;
     use crate::probe::PerCommit;
+    use crate::probe::sweep::{Cell, CellReport, Left, Pattern};
     use crate::schedule::{LaneId, Planner};
 
     const KEY: Key = Key(7);
@@ -257,7 +277,29 @@ mod tests {
             purse.budgets.levels(9, now).unwrap()[Kind::Write as usize].ratio(now)
         };
         assert_eq!(level(&mut purse), 1.0);
-        purse.charge_late(task, &ran(), now);
+        purse.charge_late(task, &ran(), now, Duration::ZERO);
         assert_eq!((level(&mut purse), purse.late.len()), (0.0, 0));
+    }
+
+    #[test]
+    fn a_cell_that_is_out_for_sweeps_that_are_no_more_is_charged_to_its_disk() {
+        let (now, wall) = (Tick::default(), Duration::from_secs(1_800_000_000));
+        let mut purse = purse(now);
+        let mut planner = Planner::new(Duration::ZERO, Duration::from_secs(60));
+        let task = planner.add(LaneId(0), 1);
+        purse.owe(KEY, task);
+        purse.remove(KEY, [].into_iter(), now);
+        let limits = plan(", budget: {sweep_write_per_day: 1MiB}").sweep_limits(false);
+        purse.sweeps.place(9, &["sda".into()], limits);
+        assert_eq!(purse.sweeps.left(9, wall).unwrap()[0], 1.0);
+        let cell = Cell { pattern: Pattern::RandWrite, block_size: 4096, depth: 1, jobs: 1, method: None };
+        let outcome = Err(Left::Skipped(cell.skipped("interrupt", "stopped")));
+        let cost = Cost { writes: 128, written_bytes: 1 << 19, ..Cost::default() };
+        let report = Report::Cell(Box::new(CellReport { cell, outcome, cost }));
+        purse.charge_late(task, &report, now, wall);
+        let left = purse.sweeps.left(9, wall).unwrap()[0];
+        assert!(left > 0.0 && left <= 0.5, "{left}");
+        purse.charge_late(task, &report, now, wall);
+        assert_eq!(purse.sweeps.left(9, wall).unwrap()[0], left, "once");
     }
 }

@@ -34,14 +34,15 @@ use crate::record::{self, Book, ProbePlan, Snapshot};
 use crate::schedule::budget::BUDGET;
 use crate::schedule::sweep::SWEEP;
 use crate::schedule::{
-    CommitSpec, DEVICE_BUSY, Decision, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId, When,
+    CommitSpec, DEVICE_BUSY, Decision, Direction, LaneId, Planner, ReadSpec, Report, Spec, Start, TaskId,
+    When,
 };
 use crate::sys;
 use crate::target::Roots;
 use crate::units::{Bytes, Span};
 
 /// How long a run may hold a disk whatever comes of it. An operation that is stalled forfeits the disk before.
-const LEASE: Duration = Duration::from_secs(60);
+pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// How often ages are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the thresholds are learned anew.
@@ -201,7 +202,7 @@ impl Control {
         let (_, task) = self.seats.back(lane)?;
         self.planner.finished(task);
         let Some((key, work)) = self.works.get(&task).copied() else {
-            self.purse.charge_late(task, report, clock::now());
+            self.purse.charge_late(task, report, clock::now(), clock::wall());
             return None;
         };
         if let Some(toll) = self.purse.charge(key, report, clock::now()) {
@@ -355,10 +356,11 @@ impl Control {
                 forfeited
             });
             let forfeited = forfeited.unwrap_or_default();
-            if !forfeited.is_empty() {
-                self.sweep_stalled(key);
-            }
             for direction in forfeited {
+                if direction == Direction::Sweep {
+                    self.sweep_stalled(key);
+                    continue;
+                }
                 let task = self.targets.get(&key).and_then(|t| self.seats.out(t.lanes[direction as usize]));
                 task.into_iter().for_each(|task| self.planner.forfeit(task));
             }

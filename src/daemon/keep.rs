@@ -1,9 +1,10 @@
 //! Between the control thread and the thread that keeps the state: what changed is handed over, and that it is not on the disk is
 //! shown.
 
+mod sweeps;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Gauge;
@@ -18,6 +19,7 @@ use crate::expose::OwnCounters;
 use crate::http::LONGEST_PAUSE;
 use crate::persist::{self, Handle, Known, State};
 use crate::schedule::{allowance, budget};
+use sweeps::KeptSweeps;
 
 /// From this age on a change that is not on the disk is worth a line in the log.
 const STUCK: Duration = Duration::from_secs(60);
@@ -38,9 +40,7 @@ pub(super) struct Keeper {
     /// What was left of the budgets before the start.
     budgets: BTreeMap<String, serde_json::Value>,
     absent: Absent,
-    /// The last sweep of each target, as it is kept.
-    sweeps: BTreeMap<String, Arc<str>>,
-    sweeps_changed: bool,
+    pub(super) sweeps: KeptSweeps,
     /// When what is left of the budgets was last handed over.
     budgets_kept: Tick,
     unsaved: Gauge,
@@ -65,9 +65,8 @@ impl Keeper {
         };
         let (budgets_kept, unsaved) = (Tick::default(), own.state_unsaved.clone());
         let (budgets, absent) = (BTreeMap::new(), Absent::default());
-        let (sweeps, sweeps_changed) = (BTreeMap::new(), false);
-        let mut keeper =
-            Self { handle, budgets, absent, sweeps, sweeps_changed, budgets_kept, unsaved, said: false };
+        let sweeps = KeptSweeps::default();
+        let mut keeper = Self { handle, budgets, absent, sweeps, budgets_kept, unsaved, said: false };
         keeper.join(before);
         keeper
     }
@@ -76,20 +75,7 @@ impl Keeper {
     fn join(&mut self, before: State) {
         self.budgets = before.budgets;
         self.absent.join(before.targets, before.pauses);
-        for (name, sweep) in before.sweeps {
-            self.sweeps.entry(name).or_insert(sweep);
-        }
-    }
-
-    /// The last sweep of this target that was kept.
-    pub(super) fn sweep(&self, name: &str) -> Option<Arc<str>> {
-        self.sweeps.get(name).cloned()
-    }
-
-    /// To be kept instead of what was before.
-    pub(super) fn keep_sweep(&mut self, name: &str, sweep: Arc<str>) {
-        self.sweeps.insert(name.to_owned(), sweep);
-        self.sweeps_changed = true;
+        self.sweeps.join(before.sweeps, |name| self.absent.knows(name));
     }
 
     /// Whether what was kept before the start is there only now.
@@ -117,6 +103,7 @@ impl Keeper {
 
     /// Gives a target what was kept of it. One that is paused already was paused since.
     pub(super) fn restore(&mut self, target: &mut Target, desk: &mut Desk<'_>) {
+        self.sweeps.see(&target.name);
         if let Some(known) = self.absent.take_known(&target.name) {
             target.remember(known, desk);
         }
@@ -154,8 +141,8 @@ impl Keeper {
         wall: Duration,
     ) {
         let changed = targets.values_mut().fold(false, |changed, target| target.take_to_keep() | changed);
-        let changed = std::mem::take(&mut self.sweeps_changed) | changed;
-        if changed || now.since(self.budgets_kept) >= BUDGETS_EVERY {
+        self.sweeps.trim();
+        if changed || self.sweeps.has_new() || now.since(self.budgets_kept) >= BUDGETS_EVERY {
             self.save(targets, purse, now, wall);
         }
         let age = self.handle.unsaved(now);
@@ -183,22 +170,22 @@ impl Keeper {
         let sweeps = serde_json::to_value(purse.sweep_state(wall)).ok();
         let budgets = [(DISKS, disks), (SWEEPS, sweeps)];
         let budgets = budgets.into_iter().filter_map(|(key, left)| Some((key.to_owned(), left?))).collect();
-        self.handle.save(self.state(targets, budgets, now, wall), now);
+        let state = self.state(targets, budgets, now, wall);
+        self.handle.save(state, now);
     }
 
     fn state(
-        &self,
+        &mut self,
         targets: &BTreeMap<Key, Target>,
         budgets: BTreeMap<String, serde_json::Value>,
         now: Tick,
         wall: Duration,
     ) -> State {
         let until = |left: Duration| (wall + left).as_secs();
-        let known =
-            |name: &str| targets.values().any(|target| target.name == name) || self.absent.knows(name);
-        let sweeps = self.sweeps.iter().filter(|(name, _)| known(name));
+        let absent = &self.absent;
+        let known = |name: &str| targets.values().any(|target| target.name == name) || absent.knows(name);
         State {
-            sweeps: sweeps.map(|(name, sweep)| (name.clone(), Arc::clone(sweep))).collect(),
+            sweeps: self.sweeps.hand_over(known),
             pauses: targets
                 .values()
                 .filter_map(|target| Some((target.name.clone(), until(target.pause_left(now)?))))
@@ -321,7 +308,7 @@ mod tests {
         Keeper::open(None, &OwnCounters::new().unwrap())
     }
 
-    fn kept(keeper: &Keeper) -> State {
+    fn kept(keeper: &mut Keeper) -> State {
         keeper.state(&BTreeMap::new(), BTreeMap::new(), Tick::default(), WALL)
     }
 
@@ -329,11 +316,11 @@ mod tests {
     fn what_is_known_of_absent_targets_is_kept_over_a_restart() {
         let mut keeper = keeper();
         keeper.join(before("a", WALL.as_secs() + 60));
-        assert_eq!(kept(&keeper), before("a", WALL.as_secs() + 60));
+        assert_eq!(kept(&mut keeper), before("a", WALL.as_secs() + 60));
         keeper.absent.know("a".into(), known("/since"));
-        assert_eq!(kept(&keeper).targets["a"], known("/since"));
+        assert_eq!(kept(&mut keeper).targets["a"], known("/since"));
         assert_eq!(keeper.absent.take_known("a"), Some(known("/since")));
-        assert!(kept(&keeper).targets.is_empty());
+        assert!(kept(&mut keeper).targets.is_empty());
     }
 
     #[test]
@@ -345,7 +332,7 @@ mod tests {
         keeper.join(before("a", WALL.as_secs() + 60));
         keeper.join(before("b", WALL.as_secs() + 60));
         keeper.join(before("c", WALL.as_secs() + 60));
-        let kept = kept(&keeper);
+        let kept = kept(&mut keeper);
         assert_eq!(kept.targets["a"], known("/since"));
         let left = [("a".to_owned(), (WALL + HOUR).as_secs()), ("c".to_owned(), WALL.as_secs() + 60)];
         assert_eq!(kept.pauses, left.into(), "the pause of b was ended meanwhile");

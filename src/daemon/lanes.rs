@@ -131,9 +131,20 @@ impl Lanes {
 
     /// What has been out longest, and for how long.
     pub(super) fn oldest(&self) -> Option<(Op, Duration)> {
+        self.oldest_but(None)
+    }
+
+    /// The same of all operations but those of one kind.
+    pub(super) fn oldest_but(&self, spared: Option<Op>) -> Option<(Op, Duration)> {
         let now = clock::now();
-        let ages = Op::ALL.map(|op| (op, self.inflight.age(op, now)));
-        ages.into_iter().filter(|(_, age)| !age.is_zero()).max_by_key(|(_, age)| *age)
+        let ages =
+            Op::ALL.into_iter().filter(|op| Some(*op) != spared).map(|op| (op, self.inflight.age(op, now)));
+        ages.filter(|(_, age)| !age.is_zero()).max_by_key(|(_, age)| *age)
+    }
+
+    /// What is out.
+    pub(super) fn inflight(&self) -> &Inflight {
+        &self.inflight
     }
 
     /// Sleeps, but not past a signal.

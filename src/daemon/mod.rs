@@ -19,6 +19,7 @@ mod once;
 mod reload;
 mod sampler;
 mod seats;
+mod standstill;
 mod sweep_once;
 mod sweeping;
 mod sweeps;

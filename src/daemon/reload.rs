@@ -16,7 +16,7 @@ use super::work::{Desk, Work};
 use crate::clock;
 use crate::config::{Plan, TargetPlan};
 use crate::expose::OwnCounters;
-use crate::schedule::Direction;
+use crate::schedule::{Direction, TaskId};
 
 /// How many lanes may be stuck in targets that were taken away, before a plan is refused that would leave more: each keeps a
 /// thread, for as long as its disk hangs.
@@ -121,6 +121,7 @@ impl Control {
 
     fn remove(&mut self, key: Key) {
         self.drop_sweeps(key);
+        let swept = self.sweeps.get(&key).and_then(|sweeping| sweeping.seat);
         let Some(target) = self.targets.remove(&key) else { return };
         for task in target.tasks {
             self.planner.remove(task);
@@ -129,8 +130,11 @@ impl Control {
         self.keeper.release(&target, clock::now(), clock::wall());
         self.book.remove_target(target.id);
         self.seats.leave(key);
-        let out = target.lanes.into_iter().filter_map(|lane| self.seats.out(lane));
-        self.purse.remove(key, out.filter(|task| target.tasks.contains(task)), clock::now());
+        let out = target.lanes.into_iter().chain(swept.map(|(lane, _)| lane));
+        let out = out.filter_map(|lane| self.seats.out(lane));
+        let own =
+            |task: &TaskId| target.tasks.contains(task) || swept.is_some_and(|(_, swept)| swept == *task);
+        self.purse.remove(key, out.filter(own), clock::now());
         target.say_goodbye();
     }
 

@@ -74,10 +74,16 @@ impl Seats {
             self.seats.iter().find(|(_, seat)| here(seat)).map(|(id, seat)| (*id, Arc::clone(&seat.inflight)))
         };
         let found = [free(Direction::Write), free(Direction::Read)];
-        // Lanes of one place have always shared it.
-        let sweeper = free(Direction::Sweep);
-        let known = found.iter().chain([&sweeper]).flatten().next();
-        let inflight = known.map_or_else(Arc::default, |(_, inflight)| Arc::clone(inflight));
+        // Lanes of one place have always shared it, also with a sweeping one that is yet to be left alone.
+        let alone = |s: &Seat| {
+            s.owner.is_none_or(|o| {
+                !self.seats.values().any(|w| w.owner == Some(o) && w.direction == Direction::Write)
+            })
+        };
+        let sweeper = |s: &&Seat| s.place == place && s.direction == Direction::Sweep && alone(s);
+        let sweeper = self.seats.values().find(sweeper).map(|seat| Arc::clone(&seat.inflight));
+        let known = found.iter().flatten().map(|(_, inflight)| Arc::clone(inflight)).next().or(sweeper);
+        let inflight = known.unwrap_or_default();
         let [write, read] = found.map(|found| found.map(|(id, _)| id));
         let mut lane = |found, direction| self.taken_or_new(found, direction, owner, spec, &inflight, seed);
         let pair = lane(write, Direction::Write).and_then(|w| Ok([w, lane(read, Direction::Read)?]));
@@ -140,9 +146,11 @@ impl Seats {
         Ok(id)
     }
 
-    /// The target's lanes belong to nobody from now on.
+    /// The target's own lanes belong to nobody from now on; its sweeping one stays until it is left alone.
     pub(super) fn leave(&mut self, owner: Key) {
-        self.seats.values_mut().filter(|s| s.owner == Some(owner)).for_each(|s| s.owner = None);
+        let its =
+            self.seats.values_mut().filter(|s| s.owner == Some(owner) && s.direction != Direction::Sweep);
+        its.for_each(|seat| seat.owner = None);
     }
 
     /// Ends the lanes that belong to nobody and have nothing out.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::about::about;
 use super::lanes::Lanes;
 use super::once::{Halt, failed, lay};
+use super::standstill::Standstill;
 use crate::clock;
 use crate::config::TargetPlan;
 use crate::io::Op;
@@ -142,7 +143,7 @@ fn open(
     let patience = wish.patience + Duration::from_secs(seconds);
     let opened = lanes.ask_while(Job::OpenSweep(Box::new(ground)), &mut |lanes, out| {
         tell(SweepStep::Opening);
-        watchful(lanes, watch, wish.patience)?;
+        watchful(lanes, watch, wish.patience, Some(Op::Open))?;
         if out < patience { Ok(()) } else { Err(Halt::Hung(Some(Op::Open), out)) }
     })?;
     match opened {
@@ -215,11 +216,16 @@ fn run(
 ) -> Result<CellReport, Halt> {
     let most = limits.time + if let WarmUp::Time(time) = limits.warm_up { time } else { Duration::ZERO };
     let job = Job::Cell { cell, limits, ceiling: wish.plan.ceiling };
-    let mut asked_to_end = None;
+    let (mut asked_to_end, mut standstill) = (None, Standstill::default());
     let report = lanes.ask_while(job, &mut |lanes, out| {
         let oldest = lanes.oldest().filter(|(_, age)| *age > Duration::from_secs(1));
         tell(SweepStep::Running { cell, out, most, progress: watch.progress(), left, oldest });
-        watchful(lanes, watch, wish.patience)?;
+        watchful(lanes, watch, wish.patience, None)?;
+        // Whatever it is that hangs, it may be nothing that shows.
+        let still = standstill.look(lanes.inflight(), watch.moved(), clock::now());
+        if still > wish.patience + GRACE {
+            return Err(Halt::Hung(None, still));
+        }
         // A cell that was told to end has only what is out to wait for.
         let since = watch.stopped().map(|_| *asked_to_end.get_or_insert(out));
         match since {
@@ -233,15 +239,16 @@ fn run(
     }
 }
 
-/// The first signal ends the cell that runs, with what it has; the second ends all at once. What is out for too long is given up.
-fn watchful(lanes: &Lanes, watch: &Watch, patience: Duration) -> Result<(), Halt> {
+/// The first signal ends the cell that runs, with what it has; the second ends all at once. What is out for too long is given up, except
+/// for what is `spared`.
+fn watchful(lanes: &Lanes, watch: &Watch, patience: Duration, spared: Option<Op>) -> Result<(), Halt> {
     match lanes.signals() {
         0 => {}
         1 => watch.stop(Stopped::Interrupt),
         _ => return Err(Halt::Interrupted),
     }
-    match lanes.oldest() {
-        Some((op, age)) if age > patience && op != Op::Open => Err(Halt::Hung(Some(op), age)),
+    match lanes.oldest_but(spared) {
+        Some((op, age)) if age > patience => Err(Halt::Hung(Some(op), age)),
         _ => Ok(()),
     }
 }

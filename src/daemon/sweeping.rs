@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::seats::Key;
+use super::standstill::Standstill;
 use crate::clock::Tick;
 use crate::config::{SweepPlan, TargetPlan};
 use crate::device::{Conditions, View};
@@ -37,6 +38,14 @@ pub(super) struct Sweeping {
     pub(super) told: Option<Arc<Spec>>,
     /// The lane is out, or is to close, for a sweep that is over.
     pub(super) closing: bool,
+    /// The lane does not answer, and holds nothing any more.
+    pub(super) stuck: bool,
+    /// Whether its lane gets anywhere.
+    pub(super) standstill: Standstill,
+    /// What of the pool is taken for its buffers.
+    pub(super) memory: Bytes,
+    /// Since when the target is swept no more, with something yet to be given back.
+    pub(super) leaving: Option<Tick>,
     /// What the guard knows of its disk.
     pub(super) others: Others,
     /// What our latency probes and its sweeps have done on its disk.
@@ -63,8 +72,6 @@ pub(super) struct Now {
     pub(super) ready: Option<SweepReady>,
     /// What the lane is to do next.
     pub(super) job: Option<Job>,
-    /// What of the pool its buffers may take.
-    pub(super) memory: Bytes,
 }
 
 impl Sweeping {
@@ -76,6 +83,10 @@ impl Sweeping {
             now: None,
             told: None,
             closing: false,
+            stuck: false,
+            standstill: Standstill::default(),
+            memory: Bytes::new(0),
+            leaving: None,
             others: Others::default(),
             ours: Ours::default(),
             accounted: (0, 0),
@@ -94,7 +105,7 @@ impl Sweeping {
     }
 
     /// The most that its next sweep takes of the pool: what its largest cell needs, and some more for what is aligned and kept beside.
-    pub(super) fn memory(&self, pool: Bytes) -> Bytes {
+    pub(super) fn needs(&self, pool: Bytes) -> Bytes {
         let cells = self.plan.cells(false).ladders;
         let cell = |cell: &Cell| {
             let streams =
@@ -114,9 +125,10 @@ impl Sweeping {
         now: Tick,
         wall: Duration,
     ) {
-        let promise = Promise { iops: baseline.map(f64::from), ..Promise::default() };
+        let promise = promise(baseline);
         self.last = Some(Last { began: wall, ended: None });
         self.accounted = (0, 0);
+        self.memory = ground.memory;
         self.now = Some(Now {
             watch: Arc::clone(&ground.watch),
             collector: Collector::new(self.plan.cells(device), promise),
@@ -125,7 +137,6 @@ impl Sweeping {
             began: now,
             began_wall: wall,
             ready: None,
-            memory: ground.memory,
             job: Some(Job::OpenSweep(Box::new(ground))),
         });
     }
@@ -272,7 +283,9 @@ impl Now {
 
     /// The lane has its job.
     pub(super) fn started(&mut self, now: Tick) {
-        self.cell.iter_mut().for_each(|(_, since)| *since = now);
+        if let Some((_, since)) = &mut self.cell {
+            *since = now;
+        }
     }
 
     /// Takes in the cell that is back: how long it ran.
@@ -313,10 +326,15 @@ pub(super) fn results(mut sweep: Sweep, ended: Duration) -> Results {
     Results { sweep: Arc::new(sweep), ended }
 }
 
-/// The most operations a second that a sweep found at any depth.
+/// What is known of the product: what it does for ever, not what it does on credit.
+fn promise(baseline: Option<u32>) -> Promise {
+    Promise { iops: baseline.map(f64::from), may_burst: true, ..Promise::default() }
+}
+
+/// The most operations a second that a sweep found at any depth. What a cache did would be a licence to disturb the disk.
 fn peak(sweep: &Sweep) -> Option<f64> {
-    let all = sweep.cells.iter().filter(|cell| !cell.pattern.loaded()).map(|cell| cell.iops);
-    all.filter(|iops| iops.is_finite()).reduce(f64::max)
+    let cells = sweep.cells.iter().filter(|cell| !cell.pattern.loaded() && cell.shows_the_disk());
+    cells.map(|cell| cell.iops).filter(|iops| iops.is_finite()).reduce(f64::max)
 }
 
 /// The device whose counters tell of others: the disk, where there is one; of several, what lies on them.
@@ -342,3 +360,49 @@ pub(super) fn done(view: &View, device: &str) -> Option<(Tick, Done)> {
 
 /// Sweeps of targets, by key.
 pub(super) type Sweeps = std::collections::BTreeMap<Key, Sweeping>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::sweep::fixture::ran;
+    use crate::probe::sweep::{About, Pattern, SweepFault, WarmUp};
+
+    fn cell(depth: u16) -> Cell {
+        Cell { pattern: Pattern::RandRead, block_size: 4096, depth, jobs: 1, method: None }
+    }
+
+    /// A sweep of a ladder that came to so many operations a second, held against what a daemon knows.
+    fn swept(baseline: Option<u32>, iops: &[f64]) -> Sweep {
+        let cells: Vec<_> = (0..).map(|step| cell(1 << step)).take(iops.len()).collect();
+        let warm_up = WarmUp::Completions(2);
+        let limits = Limits { time: Duration::from_secs(5), operations: None, bytes: None, warm_up };
+        let ladders = vec![Ladder { cells, limits, rest_warm_up: None }];
+        let plan = Plan { preset: None, ladders, rounds: 1, plateau: false, ceiling: None };
+        let mut collector = Collector::new(plan, promise(baseline));
+        for iops in iops {
+            let (cell, _) = collector.next().unwrap();
+            collector.done(CellReport { cell, outcome: Ok(ran(cell, *iops)), cost: Cost::default() });
+        }
+        collector.finish(About::default(), None)
+    }
+
+    #[test]
+    fn what_a_disk_does_on_credit_is_no_fault() {
+        let sweep = swept(Some(300), &[2_000.0, 3_000.0]);
+        assert!(sweep.cells.iter().all(|cell| cell.faults.is_empty()), "{:?}", sweep.cells[1].evidence);
+        assert_eq!((sweep.cells[1].promised_iops, sweep.cells[1].delivered_ratio), (Some(300.0), Some(10.0)));
+    }
+
+    #[test]
+    fn what_is_not_the_disk_is_no_measure_of_others_load() {
+        let mut sweep = swept(None, &[1_000.0, 2_000.0, 80_000.0]);
+        assert_eq!(peak(&sweep), Some(80_000.0));
+        for fault in SweepFault::ALL {
+            sweep.cells[2].faults = vec![*fault];
+            let expected = if fault.hides_the_disk() { 2_000.0 } else { 80_000.0 };
+            assert_eq!(peak(&sweep), Some(expected), "{fault}");
+        }
+        sweep.cells.iter_mut().for_each(|cell| cell.faults = vec![SweepFault::Cached]);
+        assert_eq!(peak(&sweep), None, "then the promise, or what is configured, is the measure");
+    }
+}

@@ -1,6 +1,8 @@
 //! Drives the sweeps: asks each target's course what is to be done, holds its disks, hands cells to its lane, charges what they cost
 //! and enters what they found. It never waits for a disk: what does not answer is given up, and its lane comes back in its own time.
 
+mod giving_back;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use super::target::PAUSED;
 use super::work::Work;
 use crate::clock::{self, Tick};
 use crate::config::TargetPlan;
-use crate::probe::sweep::{CellReport, Left, Stopped, Sweep, SweepGround, Watch};
+use crate::probe::sweep::{Left, Stopped, Sweep, SweepGround, Watch};
 use crate::probe::{Cost, Spent};
+use crate::record::Last;
 use crate::schedule::guard::Verdict;
 use crate::schedule::sweep::{Ending, Order, RUNNING, SWEEP, World};
 use crate::schedule::{Job, Report, Start, When};
@@ -29,43 +32,19 @@ impl Control {
     pub(super) fn plan_sweeps(&mut self, key: Key, config: &TargetPlan) {
         let seed = self.seed(&config.name);
         match (&config.sweep, self.sweeps.get_mut(&key)) {
-            (Some(plan), Some(sweeping)) => sweeping.set(plan, seed),
+            (Some(plan), Some(sweeping)) => {
+                if sweeping.leaving.take().is_some() {
+                    sweeping.results = self.keeper.sweeps.take(&config.name);
+                }
+                sweeping.set(plan, seed);
+            }
             (Some(plan), None) => {
                 let mut sweeping = Sweeping::new(plan, seed);
-                sweeping.results = self.kept_sweep(&config.name);
+                sweeping.results = self.keeper.sweeps.take(&config.name);
                 self.sweeps.insert(key, sweeping);
             }
             (None, Some(_)) => self.drop_sweeps(key),
             (None, None) => {}
-        }
-    }
-
-    /// The target is swept no more. What is out of it comes back to nobody.
-    pub(super) fn drop_sweeps(&mut self, key: Key) {
-        let Some(sweeping) = self.sweeps.remove(&key) else { return };
-        if let Some(now) = &sweeping.now {
-            now.watch.stop(Stopped::Interrupt);
-        }
-        if let Some((lane, task)) = sweeping.seat {
-            self.planner.remove(task);
-            self.works.remove(&task);
-            self.seats.leave_lane(lane);
-        }
-        if let Some(target) = self.targets.get(&key) {
-            self.book.set_sweeps(target.id, None);
-        }
-    }
-
-    fn kept_sweep(&self, name: &str) -> Option<crate::record::Results> {
-        let text = self.keeper.sweep(name)?;
-        match serde_json::from_str::<Kept>(&text) {
-            Ok(Kept { ended, sweep }) => {
-                Some(sweeping::results(sweep, Duration::try_from_secs_f64(ended).unwrap_or_default()))
-            }
-            Err(error) => {
-                tracing::warn!(name, %error, "the kept sweep makes no sense; the target begins without it");
-                None
-            }
         }
     }
 
@@ -74,9 +53,8 @@ impl Control {
         let names: Vec<(Key, String)> =
             self.targets.iter().map(|(key, target)| (*key, target.name.clone())).collect();
         for (key, name) in names {
-            let kept = self.kept_sweep(&name);
-            if let Some(sweeping) = self.sweeps.get_mut(&key) {
-                sweeping.results = sweeping.results.take().or(kept);
+            if let Some(sweeping) = self.sweeps.get_mut(&key).filter(|sweeping| sweeping.results.is_none()) {
+                sweeping.results = self.keeper.sweeps.take(&name);
             }
         }
     }
@@ -97,6 +75,7 @@ impl Control {
     /// Looks at all sweeps, once a second.
     pub(super) fn look_at_sweeps(&mut self, seen: &Arc<Seen>) {
         self.seen = Arc::clone(seen);
+        self.look_for_what_is_stuck();
         for key in self.sweeps.keys().copied().collect::<Vec<_>>() {
             self.see(key);
             self.drive(key);
@@ -119,26 +98,11 @@ impl Control {
         }
     }
 
-    /// The target's operations are out for too long: its sweep does not wait for them.
-    pub(super) fn sweep_stalled(&mut self, key: Key) {
-        let now = clock::now();
-        let Some(sweeping) = self.sweeps.get_mut(&key).filter(|sweeping| sweeping.course.is_on()) else {
-            return;
-        };
-        if let Some((lane, task)) = sweeping.seat
-            && self.seats.out(lane) == Some(task)
-        {
-            sweeping.course.stalled(now);
-            self.planner.forfeit(task);
-            self.drive(key);
-        }
-    }
-
     /// Does what the course of this target's sweeps says.
     pub(super) fn drive(&mut self, key: Key) {
         for _ in 0..MOST_ORDERS {
             let Some(world) = self.world(key) else { return };
-            let Some(sweeping) = self.sweeps.get_mut(&key) else { return };
+            let Some(sweeping) = self.sweeps.get_mut(&key).filter(|s| s.leaving.is_none()) else { return };
             match sweeping.course.look(&world) {
                 Order::Wait => break,
                 Order::Open => self.open_sweep(key, &world),
@@ -147,7 +111,7 @@ impl Control {
                     sweeping.now.iter().for_each(|now| now.watch.stop(why));
                     break;
                 }
-                Order::End(ending) => self.end_sweep(key, ending, &world),
+                Order::End(ending) => self.end_sweep(key, ending, world.now, world.wall),
             }
         }
         self.show_sweeps(key);
@@ -192,14 +156,11 @@ impl Control {
         if target.sweepable().is_none() {
             return Some(NOT_READY);
         }
-        let on = |other: &&Key| self.sweeps.get(*other).is_some_and(|s| s.course.is_on() || s.closing);
-        let others = self.sweeps.keys().filter(|other| **other != key).filter(on).collect::<Vec<_>>();
-        let disks = |other: &Key| self.targets.get(other).map(|t| t.disks()).unwrap_or_default();
-        if others.iter().any(|other| disks(other).iter().any(|disk| target.disks().contains(disk))) {
-            return Some(SWEEP);
+        if let Some(why) = self.planner.holder_of(target.disks(), sweeping.seat.map(|(_, task)| task)) {
+            return Some(why);
         }
-        let taken: u64 = self.sweeps.values().filter_map(|s| Some(s.now.as_ref()?.memory.get())).sum();
-        let wanted = sweeping.memory(self.memory).get();
+        let taken: u64 = self.sweeps.values().map(|sweeping| sweeping.memory.get()).sum();
+        let wanted = sweeping.needs(self.memory).get();
         (taken > 0 && taken + wanted > self.memory.get()).then_some(MEMORY)
     }
 
@@ -235,7 +196,7 @@ impl Control {
         if !self.planner.seize(seat.1, SWEEP) {
             return Err("another sweep holds the disk".to_owned());
         }
-        let memory: Bytes = sweeping.memory(memory);
+        let memory: Bytes = sweeping.needs(memory);
         let ground = SweepGround { place, file_size: None, memory, watch: Arc::default() };
         sweeping.begin(ground, device, baseline, world.now, world.wall);
         tracing::info!(name, preset = %sweeping.plan.preset, "a sweep begins; the probes on its disk pause");
@@ -282,21 +243,18 @@ impl Control {
     /// Takes in what the lane of a sweep says.
     pub(super) fn sweep_report(&mut self, key: Key, report: Report, spent: &Spent) {
         let now = clock::now();
-        let commits = |report: &CellReport| report.cell.pattern.commits();
-        if let Report::Cell(cell) = &report {
-            self.charge_sweep(key, &cell.cost, commits(cell));
-        }
-        self.charge_sweep(key, &spent.reads, false);
-        let Some((sweeping, target)) = self.sweeps.get_mut(&key).zip(self.targets.get(&key)) else { return };
-        if let Report::Panicked(message) = &report {
+        self.charge_report(key, &report, spent, now);
+        if let (Report::Panicked(message), Some(target)) = (&report, self.targets.get(&key)) {
             tracing::error!(name = target.name, message, "a lane panicked; it goes on with a new worker");
             self.book.lane_panicked(target.id);
             target.plan.inflight.clear_crew();
         }
-        let Some(sweep) = &mut sweeping.now else {
+        if self.sweeps.get(&key).is_some_and(|sweeping| sweeping.now.is_none()) {
             self.sweep_is_over(key, &report, now);
             return;
-        };
+        }
+        let Some((sweeping, target)) = self.sweeps.get_mut(&key).zip(self.targets.get(&key)) else { return };
+        let Some(sweep) = &mut sweeping.now else { return };
         match report {
             Report::SweepReady(ready) => {
                 sweep.ready = Some(*ready);
@@ -325,18 +283,16 @@ impl Control {
         self.drive(key);
     }
 
-    /// The lane is back after its sweep was over: what it holds is closed, and the disk given back.
-    fn sweep_is_over(&mut self, key: Key, report: &Report, now: Tick) {
-        let Some(sweeping) = self.sweeps.get_mut(&key) else { return };
-        let Some((_, task)) = sweeping.seat else { return };
-        match report {
-            Report::Closed | Report::Panicked(_) | Report::Failed(_) => {
-                sweeping.closing = false;
-                self.planner.release(task);
-            }
-            _ => self.planner.set(task, When::At(now), now),
+    fn charge_report(&mut self, key: Key, report: &Report, spent: &Spent, now: Tick) {
+        if !self.targets.contains_key(&key) {
+            let task = self.sweeps.get(&key).and_then(|sweeping| sweeping.seat);
+            task.into_iter().for_each(|(_, task)| self.purse.charge_late(task, report, now, clock::wall()));
+            return;
         }
-        self.drive(key);
+        if let Report::Cell(cell) = report {
+            self.charge_sweep(key, &cell.cost, cell.cell.pattern.commits());
+        }
+        self.charge_sweep(key, &spent.reads, false);
     }
 
     fn charge_sweep(&mut self, key: Key, cost: &Cost, commits: bool) {
@@ -354,50 +310,29 @@ impl Control {
         }
     }
 
-    fn end_sweep(&mut self, key: Key, ending: Ending, world: &World) {
+    fn end_sweep(&mut self, key: Key, ending: Ending, at: Tick, wall: Duration) {
         let Some((sweeping, target)) = self.sweeps.get_mut(&key).zip(self.targets.get(&key)) else { return };
         sweeping.endings[ending as usize] += 1;
-        sweeping.last =
-            sweeping.last.map(|last| crate::record::Last { ended: Some((world.wall, ending)), ..last });
-        sweeping.course.ended(world.wall);
+        sweeping.course.ended(wall);
+        // One that could not even be begun leaves what is known of the one before.
         let Some(mut now) = sweeping.now.take() else { return };
+        sweeping.last = sweeping.last.map(|last| Last { ended: Some((wall, ending)), ..last });
         now.watch.stop(ending.stopped().unwrap_or(Stopped::Interrupt));
         let amplification = target.amplification(now.cell);
         sweeping.account(Some(now.watch.moved()), amplification);
-        match ending {
-            Ending::Budget => {
-                now.leave_out_the_rest("budget", "not run: what sweeps may cost the disk in a day was spent")
-            }
-            Ending::Stalled => now.leave_out_the_rest("stalled", "not run: the disk did not answer"),
-            _ => {}
+        if ending == Ending::Stalled {
+            now.leave_out_the_rest("stalled", "not run: the disk did not answer");
         }
-        let (began, seconds) = (now.began_wall, world.now.since(now.began).as_secs_f64());
+        let (began, seconds) = (now.began_wall, at.since(now.began).as_secs_f64());
         let about =
             super::about::about(&target.plan.path, target.found(), now.ready.as_ref(), began, seconds);
         let sweep = now.finish().finish(about, ending.stopped());
-        let kept = sweeping.keep(&sweep, world.wall);
+        let kept = sweeping.keep(&sweep, wall);
         say(&target.name, ending, &sweep, kept);
-        if kept && let Some(text) = kept_text(&sweep, world.wall) {
-            self.keeper.keep_sweep(&target.name, text);
+        if kept {
+            self.keeper.sweeps.keep(&target.name, &sweep, wall);
         }
-        self.close_sweep(key, ending, world.now);
-    }
-
-    /// The lane lets go of what is open, and until then the disk is held, unless it does not answer.
-    fn close_sweep(&mut self, key: Key, ending: Ending, now: Tick) {
-        let Some(sweeping) = self.sweeps.get_mut(&key) else { return };
-        let Some((lane, task)) = sweeping.seat else { return };
-        sweeping.closing = true;
-        if ending == Ending::Stalled {
-            self.planner.forfeit(task);
-        }
-        if self.draining {
-            // Nothing else is started any more.
-            self.planner.release(task);
-            self.seats.give(lane, None, Job::Close, task);
-        } else if self.seats.out(lane).is_none() {
-            self.planner.set(task, When::At(now), now);
-        }
+        self.close_sweep(key, ending, at);
     }
 
     /// The daemon ends: what sweeps have so far is all there will be.
@@ -410,18 +345,6 @@ impl Control {
 
 /// Longer than any course goes on without waiting.
 const MOST_ORDERS: usize = 8;
-
-/// A sweep as it is kept.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Kept<S = Sweep> {
-    /// Seconds since 1970.
-    ended: f64,
-    sweep: S,
-}
-
-fn kept_text(sweep: &Sweep, ended: Duration) -> Option<Arc<str>> {
-    serde_json::to_string(&Kept { ended: ended.as_secs_f64(), sweep }).ok().map(Arc::from)
-}
 
 /// Operations and bytes that the disk was asked for.
 fn taken(cost: &Cost) -> (u64, u64) {

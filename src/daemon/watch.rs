@@ -1,4 +1,4 @@
-//! The watchdog of one target: judges by the age of what is out, and counts a stall while it lasts. Pure; what a lane says when
+//! The watchdog of one target: judges by the age of what its latency probes have out, and counts a stall while it lasts. Pure; what a lane says when
 //! it is back only settles the account, so that in the end the sums are those of the operations themselves.
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Watch {
     pub(super) fn look(&mut self, inflight: &Inflight, thresholds: &Thresholds, now: Tick) -> Vec<News> {
         let mut news = Vec::new();
         for op in Op::ALL {
-            let Some(since) = inflight.since(op) else { continue };
+            let Some(since) = inflight.since_by_probes(op) else { continue };
             let known = self.0[op as usize].filter(|stall| stall.since == since);
             let threshold = known.map_or(thresholds.of(op), |stall| stall.threshold);
             let age = now.since(since);

@@ -119,10 +119,11 @@ pub(super) fn faults(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     }
 }
 
-/// The cells of one stream by pattern and block size: a ladder each.
+/// The cells of one stream by pattern and block size, a ladder each: those that may stand for the disk.
 fn ladders(target: &TargetView) -> BTreeMap<(Pattern, u32), Vec<&CellResult>> {
     let mut ladders = BTreeMap::<_, Vec<&CellResult>>::new();
-    for cell in results(target).into_iter().flat_map(|sweep| &sweep.cells) {
+    let cells = results(target).into_iter().flat_map(|sweep| &sweep.cells);
+    for cell in cells.filter(|cell| cell.shows_the_disk()) {
         ladders.entry((cell.pattern, cell.block_size)).or_default().push(cell);
     }
     ladders

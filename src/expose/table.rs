@@ -176,7 +176,8 @@ pub(super) static METRICS: &[Metric] = &[
     row(gauge("sweep_loaded_ratio", "ratio"), &["pattern", "depth", "jobs", "method", "op", "stat"], sweep::loaded_ratio,
         "Latency under a cell's load divided by the quiet value just before it."),
     row(gauge("sweep_peak_iops", "operations per second"), LADDER, sweep::peak_iops,
-        "The most operations per second over all depths; of a mix, of its first stream."),
+        "The most operations per second over all depths; of a mix, of its first stream. Like the others over all depths, without cells whose \
+         sweep_fault says that it was not the disk which answered."),
     row(gauge("sweep_peak_bytes_per_second", "bytes per second"), LADDER, sweep::peak_bytes,
         "The most bytes per second over all depths."),
     row(gauge("sweep_knee_depth", ""), LADDER, sweep::knee,

@@ -60,6 +60,17 @@ impl Inflight {
         self.cells[op as usize].store(since.nanos().max(1), Relaxed);
     }
 
+    /// `op` is out since `since`, as long as `act` runs; where one is out already, that goes on.
+    pub fn during<T>(&self, op: Op, since: Tick, act: impl FnOnce() -> T) -> T {
+        let cell = &self.cells[op as usize];
+        let first = cell.compare_exchange(0, since.nanos().max(1), Relaxed, Relaxed).is_ok();
+        let done = act();
+        if first {
+            self.end(op);
+        }
+        done
+    }
+
     /// The reading lane is opening something since `since`.
     pub fn begin_open_by_reader(&self, since: Tick) {
         self.cells[OPEN_BY_READER].store(since.nanos().max(1), Relaxed);
@@ -106,14 +117,23 @@ impl Inflight {
 
     /// When the oldest unfinished `op` went out, `None` when there is none.
     pub fn since(&self, op: Op) -> Option<Tick> {
-        let other = if op == Op::Open { self.since_open_by_reader() } else { None };
-        let crew = self.crew.get().into_iter().flatten().filter_map(|seat| seat.since(op));
-        self.cell(op as usize).into_iter().chain(other).chain(crew).min()
+        self.since_by_probes(op).into_iter().chain(self.since_by_crew(op)).min()
     }
 
-    /// Since when the writing lane has been opening something.
-    pub fn since_open_by_writer(&self) -> Option<Tick> {
-        self.cell(Op::Open as usize)
+    /// The same of what the latency probes' lanes have out.
+    pub fn since_by_probes(&self, op: Op) -> Option<Tick> {
+        let other = if op == Op::Open { self.since_open_by_reader() } else { None };
+        self.cell(op as usize).into_iter().chain(other).min()
+    }
+
+    /// The same of what a sweep has out.
+    pub fn since_by_crew(&self, op: Op) -> Option<Tick> {
+        self.crew.get().into_iter().flatten().filter_map(|seat| seat.cell(op as usize)).min()
+    }
+
+    /// Since when the writing lane has had this out; for [`Op::Read`] the reading one.
+    pub fn since_by_lane(&self, op: Op) -> Option<Tick> {
+        self.cell(op as usize)
     }
 
     /// Since when the reading lane has been opening something.
@@ -143,6 +163,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_done_within_another_leaves_that_as_it_is() {
+        let inflight = Inflight::default();
+        let at = |n| Tick::from_nanos(n);
+        let inner = || inflight.during(Op::Open, at(50), || inflight.since(Op::Open));
+        assert_eq!(inner(), Some(at(50)));
+        assert_eq!(inflight.since(Op::Open), None);
+        let seen = inflight.during(Op::Open, at(40), || (inner(), inflight.since(Op::Open)));
+        assert_eq!(seen, (Some(at(40)), Some(at(40))));
+        assert_eq!(inflight.since(Op::Open), None);
+    }
+
+    #[test]
     fn a_lane_that_has_opened_does_not_hide_one_that_is_stuck() {
         let inflight = Inflight::default();
         let at = |n| Tick::from_nanos(n);
@@ -163,6 +195,8 @@ mod tests {
         inflight.seat(SEATS + 1).begin(Op::Sync, Tick::from_nanos(30));
         inflight.begin(Op::Sync, Tick::from_nanos(50));
         assert_eq!(inflight.since(Op::Sync), Some(Tick::from_nanos(30)));
+        assert_eq!(inflight.since_by_crew(Op::Sync), Some(Tick::from_nanos(30)));
+        assert_eq!(inflight.since_by_probes(Op::Sync), Some(Tick::from_nanos(50)));
         inflight.seat(1).end(Op::Sync);
         assert_eq!(inflight.since(Op::Sync), Some(Tick::from_nanos(40)));
         inflight.clear_crew();

@@ -1,6 +1,6 @@
 //! The state file: read with doubt, written so that after a crash either the old or the new one is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +44,26 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What was saved before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Before {
+    /// All that could be read; empty where there was nothing.
+    pub(super) state: State,
+    /// Why it is less than there was, where it is.
+    pub(super) lost: Option<Fault>,
+}
+
+impl Before {
+    /// Says what was lost, and gives the rest.
+    pub(super) fn tell(self) -> State {
+        if let Some(fault) = self.lost {
+            let sweeps = self.state.sweeps.len();
+            tracing::warn!(%fault, sweeps, "the state of before is lost, but for its sweeps; beginning anew");
+        }
+        self.state
+    }
+}
+
 /// The state directory. It is opened, and locked against a second daemon, when that is first needed, and anew after each failure.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -51,13 +71,13 @@ pub(super) struct Place {
     open: Option<(Dir, File)>,
     /// What is there is known: whatever is written takes nothing away.
     read: bool,
-    /// The sweeps whose files are there, as they were last read or written.
-    sweeps: BTreeMap<String, Arc<str>>,
+    /// The targets whose sweeps have files there.
+    sweeps: BTreeSet<String>,
 }
 
 impl Place {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, open: None, read: false, sweeps: BTreeMap::new() }
+        Self { path, open: None, read: false, sweeps: BTreeSet::new() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -69,18 +89,22 @@ impl Place {
         self.read
     }
 
-    /// The state that was saved last; `None` where there is none. One that makes no sense or cannot be read is set aside.
-    pub(super) fn load(&mut self) -> Result<Option<State>, Fault> {
+    /// What was saved last. A state that makes no sense or cannot be read is set aside, and the sweeps are there without it.
+    pub(super) fn load(&mut self) -> Result<Before, Fault> {
         let Some(dir) = self.find()? else {
             self.read = true;
-            return Ok(None);
+            return Ok(Before::default());
         };
-        self.sweeps = sweeps::load(&dir, &self.path);
-        let state = self.load_state(&dir)?;
-        if state.is_none() && self.sweeps.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(State { sweeps: self.sweeps.clone(), ..state.unwrap_or_default() }))
+        let (state, lost) = match self.load_state(&dir) {
+            Ok(state) => (state.unwrap_or_default(), None),
+            Err(fault) if self.read => (State::default(), Some(fault)),
+            Err(fault) => return Err(fault),
+        };
+        // From here on they are known to whoever asks: what is not handed back is to go.
+        let sweeps = sweeps::load(&dir, &self.path);
+        self.sweeps = sweeps.keys().cloned().collect();
+        let sweeps = sweeps.into_iter().map(|(name, text)| (name, Some(text))).collect();
+        Ok(Before { state: State { sweeps, ..state }, lost })
     }
 
     fn load_state(&mut self, dir: &Dir) -> Result<Option<State>, Fault> {
@@ -144,23 +168,23 @@ impl Place {
         Ok(())
     }
 
-    /// Writes those that changed, and takes away those that are not kept any more.
-    fn save_sweeps(&mut self, dir: &Dir, sweeps: &BTreeMap<String, Arc<str>>) -> Result<(), Fault> {
+    /// Writes those that are new, and takes away those that are not kept any more.
+    fn save_sweeps(&mut self, dir: &Dir, sweeps: &BTreeMap<String, Option<Arc<str>>>) -> Result<(), Fault> {
         for (target, text) in sweeps {
-            if self.sweeps.get(target).is_some_and(|there| Arc::ptr_eq(there, text)) {
-                continue;
-            }
+            let Some(text) = text else { continue };
             let name = sweeps::file_name(target);
             let bytes = sweeps::document(target, text);
             write(dir, &name, &bytes).map_err(|e| self.fault("write", &name, e))?;
-            self.sweeps.insert(target.clone(), Arc::clone(text));
+            self.sweeps.insert(target.clone());
         }
         let gone: Vec<String> =
-            self.sweeps.keys().filter(|target| !sweeps.contains_key(*target)).cloned().collect();
+            self.sweeps.iter().filter(|target| !sweeps.contains_key(*target)).cloned().collect();
         for target in gone {
             let name = sweeps::file_name(&target);
             match dir.remove_file(&name) {
-                Ok(()) | Err(Errno::ENOENT) => drop(self.sweeps.remove(&target)),
+                Ok(()) | Err(Errno::ENOENT) => {
+                    self.sweeps.remove(&target);
+                }
                 Err(e) => return Err(self.fault("remove", &name, e)),
             }
         }

@@ -25,10 +25,23 @@ pub struct State {
     pub budgets: BTreeMap<String, serde_json::Value>,
     /// The probe files of each target, by the target's name.
     pub targets: BTreeMap<String, Known>,
-    /// The last sweep of each target, by the target's name, as JSON on one line in the words of whoever makes them. Each has a file of its own,
-    /// which is written when another text takes its place.
+    /// The last sweep of each target, by the target's name, as JSON on one line in the words of whoever makes them; `None`: as it was handed
+    /// over before. Each has a file of its own, which is written when there is a text, and goes when its name is not here.
     #[serde(skip)]
-    pub sweeps: BTreeMap<String, Arc<str>>,
+    pub sweeps: BTreeMap<String, Option<Arc<str>>>,
+}
+
+impl State {
+    /// An older state was not written: the sweeps that came with it and are kept yet come with this one.
+    fn inherit(&mut self, older: Self) {
+        for (name, text) in older.sweeps {
+            if let Some(sweep) = self.sweeps.get_mut(&name)
+                && sweep.is_none()
+            {
+                *sweep = text;
+            }
+        }
+    }
 }
 
 /// A target's probe files as they were last seen.

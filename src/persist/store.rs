@@ -1,12 +1,13 @@
 //! The thread that reads the state once and then writes the newest, and the slot in which it finds it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::State;
-use super::file::{Fault, Place};
+use super::file::{Before, Fault, Place};
 use crate::clock::{self, Tick};
 
 /// How long the start waits for the state of before.
@@ -107,7 +108,11 @@ impl Handle {
     /// To be written when it can be; takes the place of a state that still waits.
     pub fn save(&self, state: State, now: Tick) {
         let mut slot = self.shared.slot();
-        let since = slot.pending.take().map_or(now, |(_, since)| since);
+        let (mut state, mut since) = (state, now);
+        if let Some((older, waiting)) = slot.pending.take() {
+            state.inherit(older);
+            since = waiting;
+        }
         slot.pending = Some((state, since));
         // Whoever has taken the state of before knows it.
         slot.ignorant &= slot.before.is_some();
@@ -143,23 +148,21 @@ impl Handle {
     }
 }
 
-pub(super) type Loaded = Result<Option<State>, Fault>;
+pub(super) type Loaded = Result<Before, Fault>;
 type Load = dyn Fn(&mut Place) -> Loaded;
+/// The pauses that were written last.
+type Pauses = BTreeMap<String, u64>;
 
 fn keep(mut place: Place, load: &Load, shared: &Shared, failed: &dyn Fn()) {
-    let mut written = match load(&mut place) {
-        Ok(before) => before.unwrap_or_default(),
-        Err(fault) if place.is_read() => {
-            tracing::warn!(%fault, "the state of before is lost; beginning anew");
-            State::default()
-        }
+    let before = match load(&mut place) {
+        Ok(before) => before.tell(),
         Err(fault) => {
             tracing::warn!(%fault, "the state of before cannot be had; it is tried again, and not written over");
             State::default()
         }
     };
-    tell(shared, Some(written.clone()).filter(|state| *state != State::default()));
-    let (mut last, mut failures) = (None, 0);
+    let (mut written, mut last, mut failures) = (before.pauses.clone(), None, 0);
+    tell(shared, Some(before).filter(|state| *state != State::default()));
     loop {
         let (state, since) = next(shared, &written, last, failures);
         let saved = save(&mut place, load, shared, &state);
@@ -169,7 +172,7 @@ fn keep(mut place: Place, load: &Load, shared: &Shared, failed: &dyn Fn()) {
                 if failures > 0 {
                     tracing::info!(dir = %place.path().display(), "the state is kept again");
                 }
-                (written, failures) = (state, 0);
+                (written, failures) = (state.pauses, 0);
                 done(shared, None);
             }
             Ok(Saved::Found) => done(shared, Some((state, since))),
@@ -192,11 +195,12 @@ enum Saved {
 }
 
 fn save(place: &mut Place, load: &Load, shared: &Shared, state: &State) -> Result<Saved, Fault> {
-    if !place.is_read()
-        && let Some(before) = load(place)?
-    {
-        tell(shared, Some(before));
-        return Ok(Saved::Found);
+    if !place.is_read() {
+        let before = load(place)?.tell();
+        if before != State::default() {
+            tell(shared, Some(before));
+            return Ok(Saved::Found);
+        }
     }
     place.save(state).map(|()| Saved::Written)
 }
@@ -212,13 +216,13 @@ fn tell(shared: &Shared, before: Option<State>) {
 }
 
 /// Waits for a state, and then until it is time to write it.
-fn next(shared: &Shared, written: &State, last: Option<Tick>, failures: u32) -> (State, Tick) {
+fn next(shared: &Shared, written: &Pauses, last: Option<Tick>, failures: u32) -> (State, Tick) {
     let mut slot = shared.slot();
     loop {
         let now = clock::now();
         let due = |state: &State| {
             let rest = match failures {
-                0 if state.pauses != written.pauses => SHORT_REST,
+                0 if state.pauses != *written => SHORT_REST,
                 n => REST.saturating_mul(1 << n.min(8)).min(if n == 0 { REST } else { LONGEST_REST }),
             };
             last.map_or(now, |last| last + rest)
@@ -247,8 +251,14 @@ fn next(shared: &Shared, written: &State, last: Option<Tick>, failures: u32) -> 
 fn done(shared: &Shared, failed: Option<(State, Tick)>) {
     let mut slot = shared.slot();
     slot.writing = None;
-    if let Some((state, since)) = failed {
-        let state = slot.pending.take().map_or(state, |(newer, _)| newer);
+    if let Some((older, since)) = failed {
+        let state = match slot.pending.take() {
+            Some((mut newer, _)) => {
+                newer.inherit(older);
+                newer
+            }
+            None => older,
+        };
         slot.pending = Some((state, since));
         // Whoever hurries us has seen one try.
         slot.hurry = false;

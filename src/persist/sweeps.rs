@@ -75,13 +75,13 @@ mod tests {
     use std::time::Duration;
 
     fn with(sweeps: &[(&str, &Arc<str>)]) -> State {
-        let sweeps = sweeps.iter().map(|(name, text)| ((*name).to_owned(), Arc::clone(text)));
+        let sweeps = sweeps.iter().map(|(name, text)| ((*name).to_owned(), Some(Arc::clone(text))));
         State { sweeps: sweeps.collect(), ..State::default() }
     }
 
     fn kept(dir: &Path) -> Vec<(String, String)> {
-        let state = Place::new(dir.to_owned()).load().unwrap().unwrap_or_default();
-        state.sweeps.into_iter().map(|(name, text)| (name, text.to_string())).collect()
+        let state = Place::new(dir.to_owned()).load().unwrap().state;
+        state.sweeps.into_iter().filter_map(|(name, text)| Some((name, text?.to_string()))).collect()
     }
 
     #[test]
@@ -99,11 +99,33 @@ mod tests {
         let of_b = folder.path().join(file_name("b"));
         let before = std::fs::metadata(&of_b).unwrap().modified().unwrap();
         let new: Arc<str> = r#"{"n":3}"#.into();
-        save(with(&[("a/b \"c\"", &new), ("b", &b)]));
+        let mut state = with(&[("a/b \"c\"", &new)]);
+        state.sweeps.insert("b".to_owned(), None);
+        save(state);
         assert_eq!(kept(folder.path())[0].1, text(3));
         assert_eq!(std::fs::metadata(&of_b).unwrap().modified().unwrap(), before, "as it was");
         save(with(&[("b", &b)]));
         assert_eq!(kept(folder.path()), [("b".to_owned(), text(2))]);
+    }
+
+    #[test]
+    fn a_sweep_that_waits_to_be_written_is_not_lost_to_a_newer_state() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (_, handle) = open(folder.path().to_owned(), || panic!("a write failed"));
+        // The first is being written, or rests; the others wait one after the other.
+        handle.save(State::default(), clock::now());
+        for n in 0..20 {
+            let name = format!("t{n}");
+            let mut state = with(&[(name.as_str(), &format!("{{\"n\":{n}}}").into())]);
+            state.sweeps.extend((0..n).filter(|n| *n != 7).map(|n| (format!("t{n}"), None)));
+            handle.save(state, clock::now());
+        }
+        assert!(handle.flush(Duration::from_secs(20)));
+        let there = kept(folder.path());
+        let named = |name: &str| there.iter().any(|(known, _)| known == name);
+        assert_eq!(there.len(), 19, "{there:?}");
+        assert!(named("t0") && named("t19") && !named("t7"), "it is not kept any more");
+        assert!(there.iter().all(|(name, text)| *text == format!("{{\"n\":{}}}", &name[1..])), "{there:?}");
     }
 
     #[test]

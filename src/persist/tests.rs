@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::collection::btree_map;
 use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
 
-use super::file::Place;
+use super::file::{Before, Place};
 use super::*;
 use crate::clock;
 
@@ -23,6 +23,10 @@ fn folder() -> tempfile::TempDir {
 
 fn paused(name: &str) -> State {
     State { pauses: [(name.to_owned(), 1_800_000_000)].into(), ..State::default() }
+}
+
+fn found(state: State) -> Before {
+    Before { state, lost: None }
 }
 
 fn open_at(dir: &Path) -> (State, Handle) {
@@ -38,7 +42,7 @@ fn what_was_saved_is_there_after_a_restart_and_the_directory_is_made() {
     assert!(!dir.exists(), "nothing is made before there is something to keep");
     handle.save(paused("x"), clock::now());
     assert!(handle.flush(PATIENCE) && handle.unsaved(clock::now()).is_zero());
-    assert_eq!(Place::new(dir.clone()).load().unwrap(), Some(paused("x")));
+    assert_eq!(Place::new(dir.clone()).load().unwrap().state, paused("x"));
     let mut names: Vec<_> =
         fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -53,7 +57,7 @@ fn the_newest_state_takes_the_place_of_one_that_waits() {
         handle.save(paused(&n.to_string()), clock::now());
     }
     assert!(handle.flush(PATIENCE));
-    assert_eq!(Place::new(folder.path().to_owned()).load().unwrap(), Some(paused("999")));
+    assert_eq!(Place::new(folder.path().to_owned()).load().unwrap().state, paused("999"));
 }
 
 #[test]
@@ -83,13 +87,33 @@ fn a_damaged_file_is_set_aside_and_the_next_one_is_good() {
         fs::write(folder.path().join("state.json"), damage).unwrap();
         assert_eq!(peek(folder.path()), None);
         let mut place = Place::new(folder.path().to_owned());
-        let fault = place.load().unwrap_err().to_string();
+        let fault = place.load().unwrap().lost.unwrap().to_string();
         assert!(fault.contains("makes no sense") && fault.contains("set aside"), "{fault}");
         assert_eq!(fs::read_to_string(folder.path().join("state.json.damaged")).unwrap(), damage);
-        assert_eq!(place.load(), Ok(None));
+        assert_eq!(place.load(), Ok(Before::default()));
         place.save(&paused("a")).unwrap();
-        assert_eq!(place.load(), Ok(Some(paused("a"))));
+        assert_eq!(place.load(), Ok(found(paused("a"))));
         assert_eq!(peek(folder.path()), Some(paused("a")));
+    }
+}
+
+/// What a state costs that is lost is the state alone: the sweeps have files of their own, and saving what is known then keeps them.
+#[test]
+fn sweeps_outlive_a_state_that_is_lost() {
+    for damage in ["{", "{\"version\":2}"] {
+        let folder = folder();
+        let of = |name: &str, text: &str| (name.to_owned(), Some(Arc::from(text)));
+        let sweeps = [of("a", "{\"n\":1}"), of("b", "{}")].into();
+        let before = State { sweeps, ..paused("a") };
+        Place::new(folder.path().to_owned()).save(&before).unwrap();
+        fs::write(folder.path().join("state.json"), damage).unwrap();
+        let (state, handle) = open_at(folder.path());
+        assert_eq!(state, State { sweeps: before.sweeps.clone(), ..State::default() });
+        let sweeps = state.sweeps.into_keys().map(|name| (name, None)).collect();
+        handle.save(State { sweeps, ..paused("c") }, clock::now());
+        assert!(handle.flush(PATIENCE));
+        let after = Place::new(folder.path().to_owned()).load().unwrap();
+        assert_eq!(after, found(State { sweeps: before.sweeps, ..paused("c") }));
     }
 }
 
@@ -98,14 +122,14 @@ fn what_is_no_plain_file_is_not_read_for_ever() {
     let folder = folder();
     let path = folder.path().join("state.json");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
-    let fault = Place::new(folder.path().to_owned()).load().unwrap_err().to_string();
+    let fault = Place::new(folder.path().to_owned()).load().unwrap().lost.unwrap().to_string();
     assert!(
         fault.contains("cannot read") && fault.contains("EINVAL") && fault.contains("set aside"),
         "{fault}"
     );
     assert!(!path.exists() && folder.path().join("state.json.damaged").exists());
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-    let fault = Place::new(folder.path().to_owned()).load().unwrap_err().to_string();
+    let fault = Place::new(folder.path().to_owned()).load().unwrap().lost.unwrap().to_string();
     assert!(fault.contains("EFBIG"), "{fault}");
 }
 
@@ -134,14 +158,14 @@ fn a_state_that_is_read_late_is_not_written_over() {
         }
         // Whoever knows nothing of it yet may save as often as it likes.
         assert!(!handle.flush(Duration::from_millis(20)));
-        assert_eq!(place().load(), Ok(Some(paused("before"))));
+        assert_eq!(place().load(), Ok(found(paused("before"))));
     };
     assert_eq!((late, handle.late()), (paused("before"), None));
     assert!(!handle.flush(Duration::from_millis(100)), "it was taken, and nothing saved since");
-    assert_eq!(place().load(), Ok(Some(paused("before"))));
+    assert_eq!(place().load(), Ok(found(paused("before"))));
     handle.save(paused("both"), clock::now());
     assert!(handle.flush(PATIENCE));
-    assert_eq!(place().load(), Ok(Some(paused("both"))));
+    assert_eq!(place().load(), Ok(found(paused("both"))));
 }
 
 #[test]
@@ -162,10 +186,10 @@ fn a_state_that_cannot_be_read_is_tried_again_before_anything_is_written() {
     assert_eq!(before, State::default());
     handle.save(State::default(), clock::now());
     assert!(!handle.flush(PATIENCE) && failures.load(SeqCst) > 0);
-    assert_eq!(place().load(), Ok(Some(paused("before"))));
+    assert_eq!(place().load(), Ok(found(paused("before"))));
     sick.store(false, SeqCst);
     assert!(!handle.flush(PATIENCE), "it is found, not written over");
-    assert_eq!(place().load(), Ok(Some(paused("before"))));
+    assert_eq!(place().load(), Ok(found(paused("before"))));
     assert_eq!(handle.late(), Some(paused("before")));
 }
 
@@ -196,7 +220,7 @@ fn a_directory_that_went_is_made_anew_and_each_failure_is_counted_not_fatal() {
     assert!(failures.load(SeqCst) > 0 && !handle.unsaved(clock::now()).is_zero());
     fs::remove_file(&dir).unwrap();
     assert!(handle.flush(PATIENCE), "it is tried again");
-    assert_eq!(Place::new(dir).load().unwrap(), Some(paused("x")));
+    assert_eq!(Place::new(dir).load().unwrap().state, paused("x"));
 }
 
 #[test]
@@ -229,7 +253,7 @@ proptest! {
         let folder = folder();
         let mut place = Place::new(folder.path().to_owned());
         place.save(&state).unwrap();
-        prop_assert_eq!(place.load(), Ok(Some(state)));
+        prop_assert_eq!(place.load(), Ok(found(state)));
     }
 
     #[test]

@@ -43,6 +43,22 @@ struct Spent {
 #[serde(transparent)]
 pub struct State(BTreeMap<String, VecDeque<Spent>>);
 
+impl State {
+    fn spend(&mut self, disks: &[String], bill: Bill, wall: Duration) {
+        for disk in disks {
+            let all = self.0.entry(disk.clone()).or_default();
+            match all.back_mut().filter(|last| wall.saturating_sub(last.since) < TOGETHER) {
+                Some(last) => {
+                    last.at = last.at.max(wall);
+                    last.bill =
+                        Bill { written: last.bill.written + bill.written, read: last.bill.read + bill.read };
+                }
+                None => all.push_back(Spent { at: wall, since: wall, bill }),
+            }
+        }
+    }
+}
+
 /// The sweep budgets of all disks.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
@@ -78,18 +94,14 @@ impl Allowance {
 
     /// Charges every disk of the payer.
     pub fn spend(&mut self, payer: Payer, bill: Bill, wall: Duration) {
-        let Some((disks, _)) = self.members.get(&payer) else { return };
-        for disk in disks {
-            let all = self.spent.0.entry(disk.clone()).or_default();
-            match all.back_mut().filter(|last| wall.saturating_sub(last.since) < TOGETHER) {
-                Some(last) => {
-                    last.at = last.at.max(wall);
-                    last.bill =
-                        Bill { written: last.bill.written + bill.written, read: last.bill.read + bill.read };
-                }
-                None => all.push_back(Spent { at: wall, since: wall, bill }),
-            }
+        if let Some((disks, _)) = self.members.get(&payer) {
+            self.spent.spend(disks, bill, wall);
         }
+    }
+
+    /// Charges these disks, whoever lies on them.
+    pub fn spend_on(&mut self, disks: &[String], bill: Bill, wall: Duration) {
+        self.spent.spend(disks, bill, wall);
     }
 
     /// The parts of what may be written and read in a day that are left, of several disks the least each; `None` without a disk.

@@ -179,6 +179,13 @@ impl Planner {
         others.filter(|hold| devices.contains(&hold.device)).map(|hold| hold.reason).next()
     }
 
+    /// Why one of these devices is held, if one is, by a task other than `but`.
+    pub fn holder_of(&self, devices: &[String], but: Option<TaskId>) -> Option<&'static str> {
+        let others = self.holds.iter().filter(|hold| Some(hold.task) != but);
+        let named = |hold: &&Hold| devices.iter().any(|name| *name == self.devices[hold.device]);
+        others.filter(named).map(|hold| hold.reason).next()
+    }
+
     /// When the task is due from now on. The slot that is going on gets an instant in what is left of it. Setting what is
     /// set already changes nothing.
     pub fn set(&mut self, id: TaskId, when: When, now: Tick) {

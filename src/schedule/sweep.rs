@@ -13,6 +13,9 @@ pub const SWEEP: &str = "sweep";
 /// Why a slot passed: the sweep before was still under way.
 pub const RUNNING: &str = "running";
 
+/// Why a slot passed: it was over before anybody could look.
+pub const MISSED: &str = "missed";
+
 /// How long a sweep that may not begin is offered again; less where the next one is due before.
 const PATIENCE: Duration = Duration::from_secs(4 * 3600);
 /// From one offer to the next at most.
@@ -58,7 +61,8 @@ impl Ending {
     pub const fn stopped(self) -> Option<Stopped> {
         match self {
             Self::Complete => None,
-            Self::Guard | Self::Budget => Some(Stopped::Guard),
+            Self::Guard => Some(Stopped::Guard),
+            Self::Budget => Some(Stopped::Budget),
             Self::Interrupt => Some(Stopped::Interrupt),
             Self::Error | Self::Stalled => Some(Stopped::Error),
         }
@@ -241,7 +245,7 @@ impl Course {
             Some(slot) if slot.closes > now => slot,
             Some(slot) => {
                 // Nobody asked in time: we were stopped, or the clock was set.
-                self.pass(self.why.unwrap_or(RUNNING), slot, now);
+                self.pass(self.why.unwrap_or(MISSED), slot, now);
                 return Order::Wait;
             }
             None => {
@@ -307,6 +311,7 @@ impl Course {
         let ending = match stopped {
             None | Some(Stopped::Cut) => None,
             Some(Stopped::Guard) => Some(Ending::Guard),
+            Some(Stopped::Budget) => Some(Ending::Budget),
             Some(Stopped::Interrupt) => Some(Ending::Interrupt),
             Some(Stopped::Error) => Some(Ending::Error),
         };

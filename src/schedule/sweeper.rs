@@ -73,10 +73,7 @@ impl Sweeper {
 
     fn opening<T>(&mut self, open: impl FnOnce(&mut Self) -> T) -> T {
         let inflight = std::sync::Arc::clone(&self.context.inflight);
-        inflight.seat(0).begin(Op::Open, clock::now());
-        let opened = open(self);
-        inflight.seat(0).end(Op::Open);
-        opened
+        inflight.seat(0).during(Op::Open, clock::now(), || open(self))
     }
 
     fn open(&mut self, ground: &SweepGround) -> Result<SweepReady, Trouble> {

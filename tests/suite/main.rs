@@ -48,6 +48,7 @@ mod soak;
 mod stalls;
 mod starvation;
 mod state;
+mod sweep_claims;
 mod sweep_trials;
 mod sweeps;
 mod targets;

@@ -33,7 +33,7 @@ fn wall() -> Duration {
 }
 
 /// The one minute of the year that begins next, but not before the probe files are laid out and the guard has seen ten seconds.
-fn soon() -> String {
+pub(crate) fn soon() -> String {
     let minute = (wall() + Duration::from_secs(20)).as_secs() / 60 + 1;
     let calendar = Calendar::new("* * * * *", time_zone(Some("UTC")).unwrap()).unwrap();
     let shown = calendar.shown(Duration::from_secs(minute * 60));

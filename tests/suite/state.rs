@@ -1,7 +1,8 @@
 //! The state directory on every kind of bad day: it is said and counted, and nothing else happens.
 
 use crate::lab::{
-    Daemon, FileSystem, FuseDisk, Loop, Mounted, Need, Op, Scratch, eventually, full, lacks, request,
+    Daemon, FileSystem, FuseDisk, Loop, Mounted, Need, Op, Running, Scratch, eventually, full, lacks,
+    output_within, request,
 };
 use crate::targets::{BOTH, COMMITS, await_runs, await_that, config};
 use diskcanary::clock;
@@ -230,4 +231,59 @@ fn probe_files_that_are_gone_are_a_new_or_wiped_disk() {
     daemon.stop();
     fs::copy(foreign.backing().join(".diskcanary/commits"), commits).unwrap();
     assert_eq!(start(), 1.0, "as after another volume was attached in its place");
+}
+
+#[test]
+fn a_sweep_is_there_after_its_state_was_damaged() {
+    if lacks(&[Need::Root, Need::Fuse]) {
+        return;
+    }
+    let (disk, state, scratch) = (FuseDisk::new(), Scratch::new(), Scratch::new());
+    let mut sweep = Command::new(env!("CARGO_BIN_EXE_diskcanary"));
+    sweep.arg("sweep").arg(disk.path());
+    sweep.args([
+        "--pattern=randread",
+        "--depth=1",
+        "--seconds=1",
+        "--warm-up=100ms",
+        "--file-size=64MiB",
+        "--json=-",
+    ]);
+    let output = output_within(PATIENCE, sweep);
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    // As a daemon before left it, with a state that nobody can read.
+    let text = serde_json::json!({ "ended": 1_800_000_000.0, "sweep": found }).to_string();
+    let sweeps = [("a".to_owned(), Some(Arc::from(text)))].into();
+    let (_, handle) = persist::open(scratch.path().to_owned(), || panic!("a write failed"));
+    handle.save(State { sweeps, ..State::default() }, clock::now());
+    assert!(handle.flush(PATIENCE));
+    let kept = |at: &Scratch| {
+        let names = fs::read_dir(at.path()).unwrap().map(|entry| entry.unwrap().path());
+        names.into_iter().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("sweep-"))
+    };
+    let file = kept(&scratch).unwrap();
+    fs::copy(&file, state.path().join(file.file_name().unwrap())).unwrap();
+    state.file("state.json", "{\"version\":9}");
+    let keys = format!("{BOTH}, sweep: {{schedule: \"0 0 29 2 *\"}}");
+    let config = config(&[("a", disk.path(), &keys)]);
+    let shows = |daemon: &Running| {
+        await_that(daemon, "the sweep of before is shown", |m| {
+            m.value("diskcanary_sweep_last_completion_timestamp_seconds", &[("target", "a")]) == Some(1.8e9)
+        });
+    };
+    for start in 0..2 {
+        let daemon = Daemon::new().config(&config).with(|c| {
+            c.env("STATE_DIRECTORY", state.path());
+        });
+        let daemon = daemon.start();
+        shows(&daemon);
+        await_that(&daemon, "the state is on the disk", |m| {
+            m.value("diskcanary_state_unsaved_seconds", &[]) == Some(0.0)
+                && fs::read_to_string(state.path().join("state.json"))
+                    .is_ok_and(|text| text.contains(".diskcanary"))
+        });
+        assert_eq!(daemon.stderr().contains("it is set aside"), start == 0, "{}", daemon.stderr());
+        assert!(kept(&state).is_some(), "the sweep has a file of its own");
+        daemon.stop();
+    }
 }

@@ -18,9 +18,9 @@ pub(super) struct Screen {
     on: bool,
     /// The most that all cells take.
     all: Duration,
-    /// What the cells before took, and the one that runs.
+    /// What the cells before took, and the most that the one that runs takes, by how many come after it: rounds have the same cells.
     before: Duration,
-    now: Option<(crate::probe::sweep::Cell, Duration, Duration)>,
+    now: Option<(usize, Duration)>,
 }
 
 impl Screen {
@@ -45,11 +45,10 @@ impl Screen {
             SweepStep::Opening => "opening the disk".to_owned(),
             SweepStep::Running { cell, out, most, progress, left, oldest } => {
                 // A cell that is over gives back what it did not need, so that the time left is never too short by much.
-                if let Some((last, _, most)) = self.now.filter(|(last, ..)| *last != cell) {
-                    let _ = last;
+                if let Some((_, most)) = self.now.filter(|(last, _)| *last != left) {
                     self.before += most;
                 }
-                self.now = Some((cell, out, most));
+                self.now = Some((left, most));
                 let done = (self.before + out.min(most)).min(self.all);
                 let share = done.as_secs_f64() / self.all.as_secs_f64().max(0.001);
                 let left_over = Span::from(Duration::from_secs((self.all - done).as_secs()));
@@ -58,8 +57,9 @@ impl Screen {
                         format!("{cell}: a {} has been out for {:.0} s", what(op), age.as_secs_f64())
                     }
                     None => {
+                        let cells = if left == 1 { "cell" } else { "cells" };
                         format!(
-                            "{} {left_over} left, {left} cells after {cell}{}",
+                            "{} {left_over} left, {left} {cells} after {cell}{}",
                             bar(share),
                             so_far(progress, out)
                         )
@@ -99,11 +99,11 @@ mod tests {
     use crate::io::Op;
     use crate::probe::sweep::{Cell, Pattern};
 
-    fn step(depth: u16, out: u64, oldest: Option<(Op, Duration)>) -> SweepStep {
+    fn step(depth: u16, left: usize, out: u64, oldest: Option<(Op, Duration)>) -> SweepStep {
         let cell = Cell { pattern: Pattern::RandRead, block_size: 4096, depth, jobs: 1, method: None };
         let progress = Progress { operations: out * 1000, ..Progress::default() };
         let (out, most) = (Duration::from_secs(out), Duration::from_secs(10));
-        SweepStep::Running { cell, out, most, progress, left: 1, oldest }
+        SweepStep::Running { cell, out, most, progress, left, oldest }
     }
 
     #[test]
@@ -111,12 +111,22 @@ mod tests {
         let mut screen =
             Screen { on: false, all: Duration::from_secs(20), before: Duration::ZERO, now: None };
         assert_eq!(
-            screen.line(step(1, 5, None)),
-            "[#####...............] 15s left, 1 cells after 4KiB randread, depth 1: 1,000 IOPS"
+            screen.line(step(1, 1, 5, None)),
+            "[#####...............] 15s left, 1 cell after 4KiB randread, depth 1: 1,000 IOPS"
         );
-        let second = screen.line(step(2, 5, None));
+        let second = screen.line(step(2, 0, 5, None));
         assert!(second.starts_with("[###############.....] 5s left"), "{second}");
-        let hung = screen.line(step(2, 7, Some((Op::Read, Duration::from_secs(4)))));
+        let hung = screen.line(step(2, 0, 7, Some((Op::Read, Duration::from_secs(4)))));
         assert!(hung.contains("a read has been out for 4 s"), "{hung}");
+    }
+
+    #[test]
+    fn rounds_of_one_cell_fill_one_bar() {
+        let mut screen =
+            Screen { on: false, all: Duration::from_secs(50), before: Duration::ZERO, now: None };
+        let lines: Vec<_> = (0..5).rev().map(|left| screen.line(step(4, left, 5, None))).collect();
+        let seconds = [45, 35, 25, 15, 5].map(|left| format!(" {left}s left"));
+        assert!(lines.iter().zip(&seconds).all(|(line, left)| line.contains(left)), "{lines:?}");
+        assert!(lines[4].starts_with("[##################..]"), "{}", lines[4]);
     }
 }

@@ -8,38 +8,23 @@ use crate::clock::Tick;
 use crate::config::TargetPlan;
 use crate::daemon::control::{books, spec};
 use crate::daemon::watch::News;
-use crate::io::Op;
+use crate::io::{Inflight, Op};
 use crate::probe::layout::Role;
 use crate::probe::{Probe, State};
-use crate::record::Renewed;
+use crate::record::{Renewed, Thresholds};
 use crate::schedule::{Direction, Report, When};
 
 impl Target {
     /// Counts what is out for too long. What is out on these lanes has forfeited its claim on the disk.
     pub(in crate::daemon) fn watch(&mut self, desk: &mut Desk<'_>) -> Vec<Direction> {
-        let news = self.watch.look(&self.plan.inflight, &desk.book.thresholds(self.id), desk.now);
+        let thresholds = desk.book.thresholds(self.id);
+        let news = self.watch.look(&self.plan.inflight, &thresholds, desk.now);
         self.count_stalls(&news, desk);
-        let mut forfeited = Vec::new();
-        for op in news.iter().map(|news| news.op) {
-            match op {
-                Op::Read => forfeited.push(Direction::Read),
-                Op::Write | Op::Sync | Op::Layout => forfeited.push(Direction::Write),
-                Op::Open => forfeited.extend(self.opening_for_too_long(desk)),
-            }
-        }
+        let mut forfeited: Vec<_> =
+            Op::ALL.into_iter().flat_map(|op| late(&self.plan.inflight, &thresholds, op, desk.now)).collect();
+        forfeited.sort_unstable();
+        forfeited.dedup();
         forfeited
-    }
-
-    fn opening_for_too_long(&self, desk: &Desk<'_>) -> impl Iterator<Item = Direction> {
-        let threshold = desk.book.thresholds(self.id).of(Op::Open);
-        let inflight = &self.plan.inflight;
-        let lanes = [
-            (Direction::Write, inflight.since_open_by_writer()),
-            (Direction::Read, inflight.since_open_by_reader()),
-        ];
-        let now = desk.now;
-        let late = move |since: Option<Tick>| since.is_some_and(|since| now.since(since) >= threshold);
-        lanes.into_iter().filter(move |(_, since)| late(*since)).map(|(direction, _)| direction)
     }
 
     pub(super) fn count_stalls(&self, news: &[News], desk: &mut Desk<'_>) {
@@ -131,5 +116,50 @@ impl Target {
     pub(in crate::daemon) fn say_goodbye(&self) {
         let state = self.shown.map_or("not looked at yet", State::label);
         tracing::info!(name = self.name, state, "target taken away");
+    }
+}
+
+/// The lanes on which an operation of this kind is out for too long.
+fn late(
+    inflight: &Inflight,
+    thresholds: &Thresholds,
+    op: Op,
+    now: Tick,
+) -> impl Iterator<Item = Direction> + use<> {
+    let own = if op == Op::Read { Direction::Read } else { Direction::Write };
+    let reader = inflight.since_open_by_reader().filter(|_| op == Op::Open);
+    let all = [
+        (own, inflight.since_by_lane(op)),
+        (Direction::Read, reader),
+        (Direction::Sweep, inflight.since_by_crew(op)),
+    ];
+    let threshold = thresholds.of(op);
+    let is_late = move |since: Option<Tick>| since.is_some_and(|since| now.since(since) >= threshold);
+    all.into_iter().filter(move |(_, since)| is_late(*since)).map(|(direction, _)| direction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn each_lane_forfeits_for_what_it_has_out_itself() {
+        let (inflight, thresholds) = (Inflight::default(), Thresholds::new(Some(Duration::from_secs(2))));
+        let (begin, then) = (Tick::from_nanos(1), Tick::from_nanos(1) + Duration::from_secs(2));
+        let late = |inflight: &Inflight, op| late(inflight, &thresholds, op, then).collect::<Vec<_>>();
+        for op in Op::ALL {
+            assert_eq!(late(&inflight, op), []);
+            inflight.seat(0).begin(op, begin);
+            assert_eq!(late(&inflight, op), [Direction::Sweep], "{op:?}");
+            inflight.begin(op, begin);
+            let own = if op == Op::Read { Direction::Read } else { Direction::Write };
+            assert_eq!(late(&inflight, op), [own, Direction::Sweep], "{op:?}");
+            inflight.seat(0).begin(op, then);
+            assert_eq!(late(&inflight, op), [own], "{op:?}");
+        }
+        inflight.end(Op::Open);
+        inflight.begin_open_by_reader(begin);
+        assert_eq!(late(&inflight, Op::Open), [Direction::Read]);
     }
 }

@@ -144,6 +144,7 @@ fn not_reached(cell: &Cell, stopped: Option<Stopped>) -> Skipped {
     let (reason, why) = match stopped {
         Some(Stopped::Interrupt) => ("interrupt", "somebody ended the sweep before it"),
         Some(Stopped::Guard) => ("guard", "the disk's own workload woke up before it"),
+        Some(Stopped::Budget) => ("budget", "what sweeps may cost the disk in a day was spent before it"),
         Some(Stopped::Error) => ("error", "the disk failed before it"),
         Some(Stopped::Cut) | None => ("cut", "the sweep ended before it"),
     };

@@ -110,9 +110,7 @@ impl Files {
     pub(super) fn dismiss(&mut self, inflight: &Inflight) {
         let gone = |name: &str| name.starts_with(COMMITTER);
         if self.made.iter().any(|(name, _)| gone(name)) {
-            inflight.begin(Op::Open, clock::now());
-            self.remove(gone);
-            inflight.end(Op::Open);
+            inflight.during(Op::Open, clock::now(), || self.remove(gone));
         }
     }
 
@@ -133,9 +131,14 @@ impl Files {
         cost: &mut Cost,
     ) -> Result<Head, Trouble> {
         let sizes = Sizes { size, wished: size };
-        let mut laying = Laying::begin(&self.dir, &self.path, name, sizes, self.random.fork(), cost)?;
+        let random = self.random.fork();
+        let begin = || Laying::begin(&self.dir, &self.path, name, sizes, random, cost);
+        let mut laying = inflight.during(Op::Open, clock::now(), begin)?;
         loop {
-            match laying.step(&self.dir, &self.path, clock::now(), inflight, cost)? {
+            let before = (cost.writes, cost.written_bytes);
+            let progress = laying.step(&self.dir, &self.path, clock::now(), inflight, cost);
+            watch.beside(cost.writes - before.0, cost.written_bytes - before.1);
+            match progress? {
                 Progress::Done(head, _) => {
                     self.made.push((name.to_owned(), head));
                     return Ok(head);
@@ -163,5 +166,26 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         self.remove(|_| true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Progress as Cells;
+    use super::*;
+
+    #[test]
+    fn what_is_laid_out_is_told_to_who_watches_and_is_no_part_of_a_cell() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (path, random) = (folder.path(), fastrand::Rng::with_seed(1));
+        let (watch, inflight, mut cost) = (Watch::default(), Inflight::default(), Cost::default());
+        let mut files = Files::open(Dir::open(path).unwrap(), path, random, &mut cost).unwrap();
+        files.committers(2, &watch, &inflight, &mut cost).unwrap();
+        assert!(cost.written_bytes >= 2 * COMMITTER_SIZE);
+        assert_eq!(watch.moved(), (cost.writes, cost.written_bytes));
+        assert_eq!(watch.progress(), Cells::default());
+        let before = watch.moved();
+        files.committers(2, &watch, &inflight, &mut cost).unwrap();
+        assert_eq!(watch.moved(), before, "they are there");
     }
 }

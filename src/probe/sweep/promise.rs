@@ -21,6 +21,8 @@ pub struct Promise {
     pub iops: Option<f64>,
     /// For ever.
     pub throughput: Option<f64>,
+    /// Whether more than that may be had for a while, also where it is not known how much.
+    pub may_burst: bool,
     /// For a while, where that is part of what was bought.
     pub burst_iops: Option<f64>,
     /// For a while, where that is part of what was bought.
@@ -65,8 +67,10 @@ impl Promise {
 /// More than the product promises.
 pub(super) fn over_promise(cell: &CellResult, ground: &Ground) -> Found {
     let promise = ground.promise;
-    let iops = promise.burst_iops.or(promise.iops);
-    let throughput = promise.burst_throughput.or(promise.throughput);
+    let at_most =
+        |burst: Option<f64>, for_ever: Option<f64>| burst.or(for_ever.filter(|_| !promise.may_burst));
+    let iops = at_most(promise.burst_iops, promise.iops);
+    let throughput = at_most(promise.burst_throughput, promise.throughput);
     let over = over(cell, iops, throughput)?;
     Some((SweepFault::OverPromise, format!("{over} that the product promises at most")))
 }

@@ -102,6 +102,8 @@ labels! {
         Cut = "cut",
         /// The workload woke up.
         Guard = "guard",
+        /// What sweeps may cost the disk in a day was spent.
+        Budget = "budget",
         /// Somebody asked for it.
         Interrupt = "interrupt",
         /// The disk failed.
@@ -165,6 +167,31 @@ labels! {
         CpuBound = "cpu_bound",
         /// We were stopped or starved of CPU.
         Starved = "starved",
+    }
+}
+
+impl SweepFault {
+    /// Whether what a cell with this fault shows is not the disk: something nearer answered, or the numbers fit no disk.
+    pub const fn hides_the_disk(self) -> bool {
+        match self {
+            Self::Unwritten
+            | Self::Cached
+            | Self::HostCached
+            | Self::Unflushed
+            | Self::Zeros
+            | Self::Corruption
+            | Self::LittlesLaw
+            | Self::Bandwidth
+            | Self::SizeMismatch => true,
+            Self::DepthInversion
+            | Self::OverPromise
+            | Self::OverInstance
+            | Self::SizeOutOfRange
+            | Self::VolatileCache
+            | Self::Unsteady
+            | Self::CpuBound
+            | Self::Starved => false,
+        }
     }
 }
 
@@ -248,6 +275,13 @@ pub struct CellResult {
     pub evidence: BTreeMap<SweepFault, String>,
     /// HdrHistogram V2 with deflate, base64, by operation.
     pub histogram: BTreeMap<Operation, String>,
+}
+
+impl CellResult {
+    /// Whether its numbers may stand for the disk.
+    pub fn shows_the_disk(&self) -> bool {
+        !self.faults.iter().any(|fault| fault.hides_the_disk())
+    }
 }
 
 /// Durations of one operation.

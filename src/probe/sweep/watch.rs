@@ -12,7 +12,7 @@ pub struct Watch {
     operations: AtomicU64,
     bytes: AtomicU64,
     warm: AtomicBool,
-    /// Operations and bytes of the cells before.
+    /// Operations and bytes of the cells before, and of what belongs to none.
     before: [AtomicU64; 2],
 }
 
@@ -49,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// Operations and bytes of all cells so far.
+    /// Operations and bytes of all cells so far, and of the files that were laid out for them.
     pub fn moved(&self) -> (u64, u64) {
         let [operations, bytes] = &self.before;
         let now = self.progress();
@@ -68,6 +68,13 @@ impl Watch {
     pub(super) fn pass(&self, operations: u64, bytes: u64) {
         self.operations.fetch_add(operations, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// The same of what belongs to no cell: a file was laid out.
+    pub(super) fn beside(&self, operations: u64, bytes: u64) {
+        let [all, all_bytes] = &self.before;
+        all.fetch_add(operations, Relaxed);
+        all_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// The warm-up is over.
@@ -102,5 +109,7 @@ mod tests {
         assert_eq!(watch.progress(), Progress::default());
         watch.pass(1, 512);
         assert_eq!(watch.moved(), (5, 5120));
+        watch.beside(16, 1 << 22);
+        assert_eq!((watch.progress().operations, watch.moved()), (1, (21, 5120 + (1 << 22))));
     }
 }

@@ -101,6 +101,7 @@ pub(super) fn stopped(why: Stopped) -> &'static str {
     match why {
         Stopped::Cut => "latency passed the ceiling",
         Stopped::Guard => "the disk's own workload woke up",
+        Stopped::Budget => "what sweeps may cost the disk in a day was spent",
         Stopped::Interrupt => "it was interrupted",
         Stopped::Error => "the disk failed",
     }

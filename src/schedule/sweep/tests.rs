@@ -164,6 +164,21 @@ fn slots_that_begin_while_one_runs_pass_and_are_counted() {
 }
 
 #[test]
+fn a_slot_that_passed_while_we_slept_is_missed() {
+    let mut course = Course::new(settings("30 3 * * *"));
+    assert_eq!(course.look(&world(Duration::ZERO)), Order::Wait);
+    assert_eq!(course.look(&world(9 * HOUR)), Order::Wait, "of four hours from half past three on");
+    assert_eq!(course.take_passed(), [(MISSED, 1)]);
+    assert_eq!(course.next(), Some(MIDNIGHT + 24 * HOUR + HOUR * 7 / 2));
+}
+
+#[test]
+fn each_ending_stands_in_the_result_as_what_it_was() {
+    let told = Ending::ALL.map(|ending| ending.stopped().map(Stopped::label));
+    assert_eq!(told, [None, Some("guard"), Some("budget"), Some("interrupt"), Some("error"), Some("error")]);
+}
+
+#[test]
 fn a_disk_that_does_not_answer_is_not_waited_for() {
     let (mut course, at) = opened("30 3 * * *");
     course.began();

@@ -168,7 +168,8 @@ impl Rig {
     ) -> Result<CellResult, Left> {
         self.watch.begin();
         let parts = parts::parts(cell);
-        self.fits(cell, &parts).map_err(Left::Skipped)?;
+        let fits = || self.fits(cell, &parts);
+        self.own().during(Op::Open, clock::now(), fits).map_err(Left::Skipped)?;
         let files = self.committers(&parts, cost).map_err(Left::Failed)?;
         let quiet = if cell.pattern.loaded() {
             let judged: Vec<Part> = quiet_parts(cell, &parts);
@@ -200,7 +201,7 @@ impl Rig {
     }
 
     fn reads<'a>(&'a self, cost: &'a mut Cost) -> Reads<'a> {
-        Reads { source: &self.source, extent: self.extent, inflight: &self.around.inflight, cost }
+        Reads { source: &self.source, extent: self.extent, inflight: self.own(), cost }
     }
 
     /// Runs some parts of a cell.
@@ -220,7 +221,10 @@ impl Rig {
         for (number, part) in parts.iter().enumerate() {
             let commits = matches!(part.duty, parts::Duty::Commit { .. });
             let file = match files.next().filter(|_| commits) {
-                Some((name, head)) => Some(self.open_committer(cell, name, *head).map_err(Left::Failed)?),
+                Some((name, head)) => {
+                    let open = || self.open_committer(cell, name, *head);
+                    Some(self.own().during(Op::Open, clock::now(), open).map_err(Left::Failed)?)
+                }
                 None => None,
             };
             let (work, part, seed) = (Arc::clone(&work), part.clone(), self.random.u64(..));
@@ -285,10 +289,10 @@ impl Rig {
         let count = parts.iter().filter(|part| matches!(part.duty, parts::Duty::Commit { .. })).count();
         let Some(files) = &mut self.files else { return Ok(Vec::new()) };
         if count == 0 {
-            files.dismiss(&self.around.inflight);
+            files.dismiss(self.around.inflight.seat(0));
         }
         let count = u16::try_from(count).unwrap_or(u16::MAX);
-        files.committers(count, &self.watch, &self.around.inflight, cost)
+        files.committers(count, &self.watch, self.around.inflight.seat(0), cost)
     }
 
     fn open_committer(&self, cell: &Cell, name: &str, head: Head) -> Result<CommitFile, Trouble> {
@@ -307,19 +311,19 @@ impl Rig {
 
     /// What a cell left in the disk's cache must not fall into the time of the next; and the file must still be in its place.
     fn settle(&self, written: bool, cost: &mut Cost) -> Result<(), Trouble> {
-        let inflight = &self.around.inflight;
         let mut settled = Ok(());
         if let (true, Source::File(file)) = (written, &self.source) {
-            inflight.begin(Op::Sync, clock::now());
-            let synced = cost.sync(file.fdatasync());
-            inflight.end(Op::Sync);
+            let synced = self.own().during(Op::Sync, clock::now(), || cost.sync(file.fdatasync()));
             settled =
                 synced.map_err(|e| Trouble::io(Stage::Sync, "what was written was not made durable", e));
         }
-        inflight.begin(Op::Open, clock::now());
-        let seated = self.seat.as_ref().map_or(Ok(()), Seat::check);
-        inflight.end(Op::Open);
-        settled.and(seated)
+        let seated = || self.seat.as_ref().map_or(Ok(()), Seat::check);
+        settled.and(self.own().during(Op::Open, clock::now(), seated))
+    }
+
+    /// What is out on the lane itself, beside the latency probes that may have something out at the same time.
+    fn own(&self) -> &Inflight {
+        self.around.inflight.seat(0)
     }
 
     /// Nothing was measured yet, and somebody asks to stop.
@@ -373,7 +377,7 @@ fn open_file(
     let (name, head) = match ground.file_size.map(crate::units::Bytes::get).filter(|wish| *wish > head.size) {
         Some(wish) => {
             let size = wish / BLOCK as u64 * BLOCK as u64;
-            (files::LARGE, files.large(size, &ground.watch, &around.inflight, cost)?)
+            (files::LARGE, files.large(size, &ground.watch, around.inflight.seat(0), cost)?)
         }
         None => (Role::Reads.file_name(), head),
     };
