@@ -34,6 +34,7 @@ fn subject(path: &str, found: Option<&Target>, ready: Option<&SweepReady>) -> Su
         path: path.to_owned(),
         file_system: found.and_then(Target::file_system).map(str::to_owned),
         device: device.map(|device| device.name.clone()),
+        disks: found.map(Target::leaf_keys).unwrap_or_default(),
         model: text(|disk| disk.identity.model.as_ref()),
         serial: text(|disk| disk.identity.serial.as_ref().or(disk.identity.wwn.as_ref())),
         size: device.and_then(|device| device.settings.size).map(|size| size.get()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::writer::Samples;
 use crate::clock::Tick;
-use crate::probe::sweep::{CellResult, Operation, Pattern, Regime, Sweep};
+use crate::probe::sweep::{CellResult, Operation, Pattern, Sweep};
 use crate::record::{SweepView, TargetView};
 use crate::schedule::sweep::Ending;
 
@@ -91,9 +91,7 @@ pub(super) fn achieved_depth(target: &TargetView, _: Tick, out: Out<'_, '_, '_>)
 }
 
 pub(super) fn cell_info(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
-    for (cell, labels) in cells(target).filter(|(cell, _)| cell.regime != Regime::Unknown) {
-        out.count(&labels.with([cell.regime.label()]), 1);
-    }
+    cells(target).for_each(|(cell, labels)| out.count(&labels.with([cell.regime.label()]), 1));
 }
 
 pub(super) fn loaded_ratio(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
@@ -119,20 +117,21 @@ pub(super) fn faults(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     }
 }
 
-/// The cells of one stream by pattern and block size, a ladder each: those that may stand for the disk.
-fn ladders(target: &TargetView) -> BTreeMap<(Pattern, u32), Vec<&CellResult>> {
+/// The cells that may stand for the disk by pattern, block size and method: a ladder each.
+fn ladders(target: &TargetView) -> BTreeMap<(Pattern, u32, &'static str), Vec<&CellResult>> {
     let mut ladders = BTreeMap::<_, Vec<&CellResult>>::new();
     let cells = results(target).into_iter().flat_map(|sweep| &sweep.cells);
     for cell in cells.filter(|cell| cell.shows_the_disk()) {
-        ladders.entry((cell.pattern, cell.block_size)).or_default().push(cell);
+        let method = cell.method.map_or("", |method| method.label());
+        ladders.entry((cell.pattern, cell.block_size, method)).or_default().push(cell);
     }
     ladders
 }
 
 fn each_ladder(target: &TargetView, out: Out<'_, '_, '_>, value: impl Fn(&[&CellResult]) -> Option<f64>) {
-    for ((pattern, block_size), cells) in ladders(target) {
+    for ((pattern, block_size, method), cells) in ladders(target) {
         if let Some(value) = value(&cells) {
-            out.gauge(&[pattern.label(), &block_size.to_string()], value);
+            out.gauge(&[pattern.label(), &block_size.to_string(), method], value);
         }
     }
 }
@@ -152,9 +151,8 @@ pub(super) fn peak_bytes(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
 pub(super) fn knee(target: &TargetView, _: Tick, out: Out<'_, '_, '_>) {
     each_ladder(target, out, |cells| {
         let best = most(cells, |cell| cell.iops).filter(|_| cells.len() > 1)?;
-        let outstanding = |cell: &&CellResult| u32::from(cell.depth) * u32::from(cell.jobs);
         let enough = cells.iter().copied().filter(|cell| cell.iops >= best * KNEE);
-        enough.map(|cell| outstanding(&cell)).min().map(f64::from)
+        enough.map(CellResult::outstanding).min().map(f64::from)
     });
 }
 

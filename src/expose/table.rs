@@ -44,7 +44,7 @@ macro_rules! cell {
     };
 }
 
-const LADDER: &[&str] = &["pattern", "block_size"];
+const LADDER: &[&str] = &["pattern", "block_size", "method"];
 
 type FillTarget = fn(&TargetView, Tick, &mut Samples<'_, '_>);
 
@@ -172,12 +172,12 @@ pub(super) static METRICS: &[Metric] = &[
     row(gauge("sweep_achieved_depth", ""), cell![], sweep::achieved_depth,
         "Operations that were outstanding in a cell on average."),
     row(gauge("sweep_cell_info", ""), cell!["regime"], sweep::cell_info,
-        "Under which regime of a disk with burst credits a cell was run, always 1; absent where that is not known."),
+        "Under which regime of a disk with burst credits a cell was run, always 1; unknown where nothing tells."),
     row(gauge("sweep_loaded_ratio", "ratio"), &["pattern", "depth", "jobs", "method", "op", "stat"], sweep::loaded_ratio,
         "Latency under a cell's load divided by the quiet value just before it."),
     row(gauge("sweep_peak_iops", "operations per second"), LADDER, sweep::peak_iops,
-        "The most operations per second over all depths; of a mix, of its first stream. Like the others over all depths, without cells whose \
-         sweep_fault says that it was not the disk which answered."),
+        "The most operations per second over all depths; of a loaded pattern, of its first stream. Like the others over all depths, without \
+         cells whose sweep_fault says that it was not the disk which answered."),
     row(gauge("sweep_peak_bytes_per_second", "bytes per second"), LADDER, sweep::peak_bytes,
         "The most bytes per second over all depths."),
     row(gauge("sweep_knee_depth", ""), LADDER, sweep::knee,

@@ -138,9 +138,13 @@ fn full_book(names: &[&str], runs: u64) -> Book {
 
 /// A sweep with something to say in every way.
 fn swept() -> SweepView {
+    use crate::probe::Method;
     use crate::probe::sweep::{
-        Environment, Latency, Operation, Pattern, Regime, SCHEMA_VERSION, Subject, Sweep, SweepFault, fixture,
+        CellResult, Environment, Latency, Operation, Pattern, Regime, SCHEMA_VERSION, Subject, Sweep,
+        SweepFault, fixture,
     };
+    let by =
+        |method, iops| CellResult { method: Some(method), ..fixture::cell(Pattern::Commit, 4096, 1, iops) };
     let mut loaded = fixture::cell(Pattern::Oltp, 8192, 8, 500.0);
     loaded.loaded_ratio = Some([(Operation::Commit, [("p99".to_owned(), 3.5)].into())].into());
     loaded.latency_ns.insert(Operation::Sync, Latency::default());
@@ -148,6 +152,8 @@ fn swept() -> SweepView {
         fixture::cell(Pattern::RandRead, 4096, 1, 1000.0),
         fixture::cell(Pattern::RandRead, 4096, 8, 3000.0),
         loaded,
+        by(Method::Fdatasync, 900.0),
+        by(Method::ODsync, 1200.0),
     ];
     cells[0].regime = Regime::Burst;
     cells[0].shape.decline = Some(0.04);
@@ -198,6 +204,11 @@ fn a_sweep_has_one_series_for_each_cell_and_stream() {
     assert!(!text.contains("=\"\""), "an empty label is none: {text}");
     assert_eq!(of("sweep_peak_iops", r#"pattern="randread",block_size="4096""#), Some(3000.0));
     assert_eq!(of("sweep_knee_depth", r#"pattern="randread""#), Some(8.0));
+    for (method, peak) in [("fdatasync", 900.0), ("o_dsync", 1200.0)] {
+        let labels = format!(r#"pattern="commit",block_size="4096",method="{method}""#);
+        assert_eq!(of("sweep_peak_iops", &labels), Some(peak), "each method is a ladder of its own:\n{text}");
+    }
+    assert_eq!(of("sweep_cell_info", &format!(r#"{cell},regime="unknown""#)), Some(1.0));
     assert_eq!(of("sweep_knee_depth", r#"pattern="oltp""#), None, "one step is no ladder");
     assert_eq!(of("sweep_loaded_ratio", r#"op="commit",stat="p99""#), Some(3.5));
     assert_eq!(of("sweep_latency_seconds", r#"op="sync""#), None, "a commit is told whole");

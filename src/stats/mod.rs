@@ -17,7 +17,7 @@ pub use buckets::{Buckets, LATENCY_BOUNDS, LATENESS_BOUNDS};
 pub use density::{Bin, Hump, density, humps};
 pub use float::{FloatText, write_le};
 pub use histogram::Histogram;
-pub use series::{ShapeFigures, TroughFigures, median, shape, tells_of_steadiness};
+pub use series::{ShapeFigures, TroughFigures, median, noise_of_mean, shape, tells_of_steadiness};
 pub use spans::{SpanFigures, Spans};
 pub use windows::{Summary, Windows};
 

@@ -29,6 +29,12 @@ pub struct SpanFigures {
     pub above_p50: Vec<u32>,
     /// The same with the p99; empty below 100 operations.
     pub above_p99: Vec<u32>,
+    /// The median of this round, where it is one of several; else null.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// The p99 of this round, where it is one of several with 100 operations or more each; else null.
+    #[serde(default)]
+    pub p99_ns: Option<u64>,
 }
 
 /// Cuts a run into spans while it goes on.
@@ -124,6 +130,7 @@ impl Spans {
             mean_ns: spans.iter().map(|span| span.sum / u64::from(span.operations.max(1))).collect(),
             above_p50: above(500),
             above_p99: if total < 100 { Vec::new() } else { above(990) },
+            ..SpanFigures::default()
         })
     }
 }

@@ -4,13 +4,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::probe::Method;
-use crate::probe::sweep::{Cell, Demand, Ladder, Limits, Pattern, Plan, Preset, Promise, Stream, WarmUp};
+use crate::probe::sweep::{
+    COMMITTERS, Cell, DEPTHS, Demand, Ladder, Limits, Pattern, Plan, Preset, Promise, Stream, WarmUp,
+};
 use crate::units::{Bytes, Span};
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
-const DEPTHS: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
-const COMMITTERS: [u16; 6] = [1, 2, 4, 8, 16, 32];
 /// What a disk is taken to do at most where nothing is promised: IOPS and bytes a second. A quicker one has its cells end when they
 /// have moved what this would have moved in their time, so that what is said beforehand holds.
 const QUICK: (f64, f64) = (100_000.0, 1e9);

@@ -123,7 +123,7 @@ impl Control {
         let Some((sweeping, target)) = self.sweeps.get_mut(&key).zip(self.targets.get(&key)) else {
             return false;
         };
-        if !sweeping.seat.is_some_and(|(lane, task)| self.seats.out(lane) == Some(task)) {
+        if sweeping.seat.is_none_or(|(lane, task)| self.seats.out(lane) != Some(task)) {
             sweeping.standstill = Standstill::default();
             return false;
         }

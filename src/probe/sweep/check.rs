@@ -2,7 +2,7 @@
 //! its numbers what cannot be; where it cannot tell, it stays silent.
 
 use super::promise::{self, Promise};
-use super::{Access, CellResult, Operation, Pattern, Regime, SweepFault, Way};
+use super::{Access, CellResult, Operation, Pattern, Regime, SweepFault};
 use crate::units::Bytes;
 use crate::units::figures::{count, duration, rate};
 
@@ -33,16 +33,13 @@ pub(super) struct Ground<'a> {
     cells: &'a [CellResult],
     /// What is promised.
     pub(super) promise: &'a Promise,
-    /// Whether the device has a cache that forgets.
-    volatile: bool,
 }
 
-const CHECKS: [fn(&CellResult, &Ground) -> Found; 10] = [
+const CHECKS: [fn(&CellResult, &Ground) -> Found; 9] = [
     littles_law,
     bandwidth,
     depth_inversion,
     size_mismatch,
-    volatile_cache,
     unsteady,
     promise::over_promise,
     promise::over_instance,
@@ -50,10 +47,9 @@ const CHECKS: [fn(&CellResult, &Ground) -> Found; 10] = [
     promise::quicker_than_the_product,
 ];
 
-/// Judges all cells of a sweep, and writes beside each what was promised. Faults that were seen while it ran stay. `volatile`: the
-/// device has a write cache that forgets at a power cut.
-pub fn judge(cells: &mut [CellResult], promise: &Promise, volatile: bool) {
-    let ground = Ground { cells, promise, volatile };
+/// Judges all cells of a sweep, and writes beside each what was promised. Faults that were seen while it ran stay.
+pub fn judge(cells: &mut [CellResult], promise: &Promise) {
+    let ground = Ground { cells, promise };
     let one = |cell: &CellResult| -> Vec<(SweepFault, String)> {
         CHECKS.iter().filter_map(|check| check(cell, &ground)).collect()
     };
@@ -83,8 +79,9 @@ pub(super) fn enough(cell: &CellResult) -> bool {
     cell.stopped.is_none() && cell.operations >= LEAST
 }
 
-fn outstanding(cell: &CellResult) -> u32 {
-    u32::from(cell.depth) * u32::from(cell.jobs)
+/// Whether it is long and whole enough for all checks: some abstain from others, which is not to pass them.
+pub fn is_judged(cell: &CellResult) -> bool {
+    cell.seconds_each() >= IN_A_SHORT_WHILE && enough(cell)
 }
 
 /// Whether all that it does is to keep its depth.
@@ -120,7 +117,7 @@ fn micros(nanos: f64) -> String {
 
 fn littles_law(cell: &CellResult, _: &Ground) -> Found {
     let mean = mean(cell).filter(|mean| *mean >= TINY_NS)?;
-    let configured = outstanding(cell);
+    let configured = cell.outstanding();
     // What is out at both ends of the cell belongs to it in part only.
     let few = cell.operations < 10 * u64::from(configured);
     if !closed(cell) || ours(cell) || !enough(cell) || few {
@@ -143,7 +140,7 @@ fn bandwidth(cell: &CellResult, ground: &Ground) -> Found {
     if cell.pattern.loaded() || !random || !enough(cell) {
         return None;
     }
-    let bytes_out = |cell: &CellResult| u64::from(cell.block_size) * u64::from(outstanding(cell));
+    let bytes_out = |cell: &CellResult| u64::from(cell.block_size) * u64::from(cell.outstanding());
     let rows = || {
         ground.cells.iter().filter(|other| {
             let usable = other.stopped.is_none() && !ours(other) && other.operations > 0;
@@ -175,7 +172,7 @@ fn depth_inversion(cell: &CellResult, ground: &Ground) -> Found {
     let now = mean(cell).filter(|_| !cell.pattern.loaded() && enough(cell))?;
     let comparable = |other: &&CellResult| {
         (other.pattern, other.block_size, other.method) == (cell.pattern, cell.block_size, cell.method)
-            && outstanding(other) < outstanding(cell)
+            && other.outstanding() < cell.outstanding()
             && enough(other)
             && !ours(other)
             && (other.regime == cell.regime || [other.regime, cell.regime].contains(&Regime::Unknown))
@@ -189,9 +186,9 @@ fn depth_inversion(cell: &CellResult, ground: &Ground) -> Found {
     let sentence = format!(
         "the mean falls from {} with {} outstanding to {} with {}: something else changed in between",
         micros(was),
-        outstanding(other),
+        other.outstanding(),
         micros(now),
-        outstanding(cell),
+        cell.outstanding(),
     );
     Some((SweepFault::DepthInversion, sentence))
 }
@@ -207,15 +204,6 @@ fn size_mismatch(cell: &CellResult, _: &Ground) -> Found {
     let sentence =
         format!("an operation moved {each:.0} bytes on average, but the block size is {block} bytes");
     Some((SweepFault::SizeMismatch, sentence))
-}
-
-fn volatile_cache(cell: &CellResult, ground: &Ground) -> Found {
-    let writes = cell.pattern.streams().iter().any(|stream| stream.way == Way::Write);
-    (ground.volatile && writes && !cell.pattern.loaded()).then(|| {
-        let sentence = "the device has a write cache that forgets at a power cut, and nothing flushed it: these \
-                        writes are not durable, and a database that makes them so will not reach this";
-        (SweepFault::VolatileCache, sentence.to_owned())
-    })
 }
 
 fn unsteady(cell: &CellResult, _: &Ground) -> Found {

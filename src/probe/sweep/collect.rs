@@ -4,7 +4,7 @@ use super::check::judge;
 use super::rounds::merge;
 use super::{
     Cell, CellReport, CellResult, Environment, Left, Limits, Plan, Promise, SCHEMA_VERSION, Skipped, Step,
-    Stopped, Subject, Sweep, Walk,
+    Stopped, Subject, Sweep, SweepFault, Walk,
 };
 
 /// What a sweep says of itself beside its cells.
@@ -100,11 +100,14 @@ impl Collector {
             }
         }
         let mut cells: Vec<_> = cells.into_iter().filter_map(|(_, rounds)| merge(rounds)).collect();
-        let volatile = about.environment.settings.get("write_cache").is_some_and(|is| is == "write back");
-        judge(&mut cells, &promise, volatile);
+        judge(&mut cells, &promise);
+        let mut target = about.target;
+        if target.direct == "true" && cells.iter().any(|cell| cell.faults.contains(&SweepFault::Cached)) {
+            "bypassed".clone_into(&mut target.direct);
+        }
         Sweep {
             schema_version: SCHEMA_VERSION,
-            target: about.target,
+            target,
             environment: about.environment,
             started: about.started,
             seconds: about.seconds,

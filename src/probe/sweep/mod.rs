@@ -25,7 +25,7 @@ pub use ground::{CellReport, Left, MEMORY, Place, SweepGround, SweepReady};
 pub use offer::{Carried, CarriedPart, CarryReport, Offer, Search};
 pub use pattern::{Access, Load, Pattern, Stream, Way};
 pub use plan::{Demand, Ladder, Plan};
-pub use preset::{Preset, PresetRow};
+pub use preset::{COMMITTERS, DEPTHS, Preset, PresetRow};
 pub use promise::Promise;
 pub use result::{
     CellResult, Environment, Latency, Operation, Point, Regime, Rounds, SCHEMA_VERSION, Shape, Skipped,

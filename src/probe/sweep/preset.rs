@@ -41,8 +41,10 @@ pub struct PresetRow {
 
 const KIB: u32 = 1 << 10;
 const MIB: u32 = 1 << 20;
-const DEPTHS: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
-const COMMITTERS: [u16; 6] = [1, 2, 4, 8, 16, 32];
+/// The depths of a ladder, unless others are asked for.
+pub const DEPTHS: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// The numbers of committers of a ladder, unless others are asked for.
+pub const COMMITTERS: [u16; 6] = [1, 2, 4, 8, 16, 32];
 
 impl Preset {
     /// Its row.

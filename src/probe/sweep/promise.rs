@@ -89,7 +89,7 @@ pub(super) fn over_instance(cell: &CellResult, ground: &Ground) -> Found {
 
 fn over(cell: &CellResult, iops: Option<f64>, throughput: Option<f64>) -> Option<String> {
     // A throttle lets a short run pass that it would hold back a second later.
-    if cell.seconds < IN_A_SHORT_WHILE || !enough(cell) {
+    if cell.seconds_each() < IN_A_SHORT_WHILE || !enough(cell) {
         return None;
     }
     let (did, moved) = totals(cell);

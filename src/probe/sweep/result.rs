@@ -48,6 +48,9 @@ pub struct Subject {
     pub file_system: Option<String>,
     /// The kernel's name of the device.
     pub device: Option<String>,
+    /// The kernel's names of the disks under it.
+    #[serde(default)]
+    pub disks: Vec<String>,
     /// Its model.
     pub model: Option<String>,
     /// Its serial number.
@@ -227,10 +230,10 @@ pub struct CellResult {
     pub jobs: u16,
     /// What made commits durable; null where there were none.
     pub method: Option<Method>,
-    /// How long its operations took: the time of the recording; where they came back in bursts, as those of a throttled disk do, the
-    /// time of the whole bursts in it, from the end of a silence to the end of a silence.
+    /// How long its operations took, all rounds together: the time of the recording; where they came back in bursts, as those of a throttled
+    /// disk do, the time of the whole bursts in it, from the end of a silence to the end of a silence.
     pub seconds: f64,
-    /// How long it ran before, unrecorded.
+    /// How long it ran before, unrecorded, all rounds together.
     pub warm_up_seconds: f64,
     /// Operations that came back in these seconds; of a loaded pattern, of its first stream. Durations are of all that were recorded,
     /// which may be more, by what was no whole burst.
@@ -255,7 +258,7 @@ pub struct CellResult {
     pub quiet: Option<BTreeMap<Operation, Latency>>,
     /// Under load ÷ quiet, by operation and statistic; null as above.
     pub loaded_ratio: Option<BTreeMap<Operation, BTreeMap<String, f64>>>,
-    /// Second by second, where the cell was long enough; else null.
+    /// Second by second, where the cell was long enough; else null. Of several rounds, the last one.
     pub series: Option<Vec<Point>>,
     /// Equal spans of the recording, by operation, one entry for each round: what a comparison tells noise from change by. The rig
     /// fills it with `stats::Spans`; rounds are put one behind the other.
@@ -281,6 +284,25 @@ impl CellResult {
     /// Whether its numbers may stand for the disk.
     pub fn shows_the_disk(&self) -> bool {
         !self.faults.iter().any(|fault| fault.hides_the_disk())
+    }
+
+    /// How long a round of it was recorded.
+    pub fn seconds_each(&self) -> f64 {
+        self.seconds / self.round_count()
+    }
+
+    /// How long a round of it ran before, unrecorded.
+    pub fn warm_up_each(&self) -> f64 {
+        self.warm_up_seconds / self.round_count()
+    }
+
+    fn round_count(&self) -> f64 {
+        self.rounds.map_or(1.0, |rounds| f64::from(rounds.count.max(1)))
+    }
+
+    /// Operations outstanding, as configured.
+    pub fn outstanding(&self) -> u32 {
+        u32::from(self.depth) * u32::from(self.jobs)
     }
 }
 
@@ -353,7 +375,7 @@ pub struct Trough {
     pub count: u32,
     /// From one to the next, in seconds, where it is regular.
     pub period_seconds: Option<f64>,
-    /// IOPS in a trough ÷ the median.
+    /// IOPS in a trough ÷ what the line through the whole says there.
     pub depth_ratio: f64,
 }
 

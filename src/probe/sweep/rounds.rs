@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{CellResult, Latency, Operation, Rounds, Shape, Stopped, StreamResult};
-use crate::stats::{Histogram, SpanFigures, median};
+use super::{CellResult, Latency, Operation, Regime, Rounds, Shape, Stopped, StreamResult};
+use crate::stats::{Histogram, SpanFigures, median, noise_of_mean};
 
 /// All rounds of a cell as one: counts and distributions together, rates over the whole time, figures that belong to a round by
 /// their median. A round that was broken off counts only where no other was finished. `None` without any.
@@ -41,6 +41,7 @@ pub(super) fn merge(mut rounds: Vec<CellResult>) -> Option<CellResult> {
         shape: shape(&rounds),
         faults: faults(&rounds),
         evidence: rounds.iter().rev().flat_map(|cell| cell.evidence.clone()).collect(),
+        regime: regime(&rounds),
         histogram: histograms.iter().map(|(operation, all)| (*operation, all.encode())).collect(),
         ..last.clone()
     })
@@ -137,26 +138,35 @@ fn shape(rounds: &[CellResult]) -> Shape {
     let each = |of: fn(&CellResult) -> f64| rounds.iter().map(of);
     let n = rounds.len() as f64;
     let within = each(|cell| cell.shape.noise.unwrap_or(0.0).powi(2)).sum::<f64>().sqrt() / n;
-    let mean = each(|cell| cell.iops).sum::<f64>() / n;
-    let spread = each(|cell| cell.iops).map(|iops| (iops - mean).powi(2)).sum::<f64>() / (n - 1.0);
     // Rounds that differ by more than each of them is noisy show what no round can see by itself.
-    let between = if mean > 0.0 { (spread / n).sqrt() / mean } else { 0.0 };
+    let between = noise_of_mean(&each(|cell| cell.iops).collect::<Vec<_>>()).unwrap_or(0.0);
     Shape {
         halves_ratio: middle(|shape| shape.halves_ratio),
         variation: middle(|shape| shape.variation),
-        noise: rounds.iter().any(|cell| cell.shape.noise.is_some()).then_some(within.max(between)),
+        noise: rounds.iter().any(|cell| cell.shape.noise.is_some()).then_some(within.max(between).min(1.0)),
         decline: middle(|shape| shape.decline),
         troughs: rounds.iter().rev().find_map(|cell| cell.shape.troughs),
     }
 }
 
-/// One behind the other, for a comparison to tell rounds from each other.
+/// One behind the other, each with its own percentiles, for a comparison to tell rounds from each other.
 fn spans(rounds: &[CellResult]) -> BTreeMap<Operation, Vec<SpanFigures>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (operation, spans) in rounds.iter().flat_map(|cell| &cell.spans) {
-        all.entry(*operation).or_default().extend(spans.iter().cloned());
+    for cell in rounds {
+        for (operation, spans) in &cell.spans {
+            let latency = cell.latency_ns.get(operation);
+            let (p50_ns, p99_ns) = (latency.map(|l| l.p50), latency.and_then(|l| l.p99));
+            let with = |spans: &SpanFigures| SpanFigures { p50_ns, p99_ns, ..spans.clone() };
+            all.entry(*operation).or_default().extend(spans.iter().map(with));
+        }
     }
     all
+}
+
+/// That of all rounds, where they had one.
+fn regime(rounds: &[CellResult]) -> Regime {
+    let first = rounds.first().map_or(Regime::Unknown, |cell| cell.regime);
+    if rounds.iter().all(|cell| cell.regime == first) { first } else { Regime::Unknown }
 }
 
 fn faults(rounds: &[CellResult]) -> Vec<super::SweepFault> {
@@ -260,6 +270,17 @@ mod tests {
         assert_eq!(merged.loaded_ratio.unwrap()[&Operation::Commit]["p99"], 3.0);
         assert_eq!(merged.faults, [SweepFault::Cached, SweepFault::Starved]);
         assert_eq!(merged.evidence[&SweepFault::Starved], "at 100");
-        assert!((0.1..0.3).contains(&merged.shape.noise.unwrap()), "{:?}", merged.shape);
+        // 100, 100, 160: 120 with a standard error of 20, times 4.303 of two degrees of freedom.
+        assert!((merged.shape.noise.unwrap() - 20.0 * 4.303 / 120.0).abs() < 0.001, "{:?}", merged.shape);
+    }
+
+    #[test]
+    fn what_belongs_to_a_round_is_told_by_round() {
+        let with = |iops, regime| CellResult { regime, ..cell(Pattern::RandRead, 4096, 1, iops) };
+        let rounds = |regimes: [Regime; 2]| merge(regimes.map(|regime| with(100.0, regime)).into()).unwrap();
+        let merged = rounds([Regime::Burst, Regime::Burst]);
+        let each = cell(Pattern::RandRead, 4096, 1, 100.0).seconds;
+        assert_eq!((merged.seconds, merged.seconds_each(), merged.regime), (2.0 * each, each, Regime::Burst));
+        assert_eq!(rounds([Regime::Burst, Regime::Baseline]).regime, Regime::Unknown);
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Ground, Pair, Row, Side};
+use crate::stats;
 
 /// What the file system costs over all cells that both have: medians of the cells' ratios, files ÷ device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,15 +33,13 @@ impl Cost {
         };
         let sign = if device_first { 1.0 } else { -1.0 };
         let median = |of: &dyn Fn(&Row) -> Option<f64>| {
-            let mut all: Vec<f64> = rows.iter().filter_map(of).collect();
-            all.sort_unstable_by(f64::total_cmp);
-            all.get(all.len() / 2).copied()
+            stats::median(&mut rows.iter().filter_map(of).collect::<Vec<_>>())
         };
         let added = |pair: &Option<Pair>| pair.as_ref().map(|pair| sign * (pair.b - pair.a));
         Some(Self {
             file_system: file_system.clone(),
             device_first,
-            same_disk: a.disk.as_ref().zip(b.disk.as_ref()).map(|(a, b)| a == b),
+            same_disk: a.disk.same(&b.disk),
             cells: rows.iter().filter(|row| row.iops.is_some()).count(),
             iops_ratio: median(&|row| row.iops.as_ref().map(|pair| pair.ratio.powf(sign))),
             p50_added_ns: median(&|row| added(&row.p50_ns)),

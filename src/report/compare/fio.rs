@@ -2,19 +2,23 @@
 //!
 //! Several entries of one name are threads of one job (`numjobs` without `group_reporting`) and are taken together.
 
+mod options;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Ground, Key, Side, Stream};
+use super::{Disk, Ground, Key, Side, Stream, conditions};
 use crate::probe::sweep::Operation;
 use crate::stats::Histogram;
 use crate::stats::compare::{Quantiles, Run};
 use crate::sys::Errno;
+use crate::units::Bytes;
+use options::Options;
+#[cfg(test)]
+pub(super) use options::size;
 
-/// Engines of fio that have no more than one operation outstanding, whatever `iodepth` says. The first is its default.
-const ONE_AT_A_TIME: [&str; 6] = ["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap"];
 /// Counts of a bin above this are no real ones.
 const MOST: u64 = 1 << 48;
 
@@ -91,11 +95,26 @@ pub(super) fn side(file: &str, value: &Value) -> Result<Side, String> {
     Ok(Side {
         file: file.to_owned(),
         ground: Ground::Unknown,
-        disk: None,
-        facts: BTreeMap::new(),
+        disk: Disk::default(),
+        facts: facts(&grouped),
         notes,
         streams,
     })
+}
+
+/// What should be alike on both sides, as far as fio says it.
+fn facts(jobs: &[(Options, Vec<&Job>)]) -> BTreeMap<String, String> {
+    let options = || jobs.iter().map(|(options, _)| options);
+    let directions = || jobs.iter().flat_map(|(_, jobs)| jobs).flat_map(|job| [&job.read, &job.write]);
+    let seconds = directions().filter(|d| d.total_ios > 0).map(|d| d.runtime as f64 / 1e3);
+    let all = [
+        conditions::list("engine", options().map(|o| o.engine.clone())),
+        conditions::list("direct I/O", options().map(|o| o.direct.to_string())),
+        conditions::list("working set", options().filter_map(|o| Some(Bytes::new(o.size?).to_string()))),
+        conditions::span("seconds a cell", seconds),
+        conditions::span("seconds of warm-up", options().map(|o| o.ramp)),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 fn streams_of(
@@ -120,10 +139,17 @@ fn streams_of(
             continue;
         }
         let key = options.key(operation, u32::try_from(jobs.len()).unwrap_or(1));
-        let (stream, submit_hidden) = stream(&all).ok_or_else(|| {
+        let (stream, told) = stream(&all, options.direct).ok_or_else(|| {
             format!("job `{name}` has no percentiles: run fio without `--clat_percentiles=0`, or with `--lat_percentiles=1`")
         })?;
-        if submit_hidden && !options.sync_depth {
+        if told.averaged {
+            notes.push(format!(
+                "job `{name}` has {} entries with percentiles of their own, which have none together: its p50 is their mean, and its p99 \
+                 is left out; run fio with `--group_reporting` or `--output-format=json+`",
+                all.len()
+            ));
+        }
+        if told.submit_hidden && !options.sync_depth {
             notes.push(format!(
                 "job `{name}` has percentiles of `clat` only, which leaves out the submit call: run fio with `--lat_percentiles=1`"
             ));
@@ -138,11 +164,20 @@ fn streams_of(
     Ok(())
 }
 
-/// Threads taken together, and whether their durations begin after the submit call only.
-fn stream(all: &[&Direction]) -> Option<(Stream, bool)> {
+/// What a stream does not tell by itself.
+struct Told {
+    /// Durations begin after the submit call only.
+    submit_hidden: bool,
+    /// Percentiles are means of those of several threads.
+    averaged: bool,
+}
+
+/// Threads taken together.
+fn stream(all: &[&Direction], direct: bool) -> Option<(Stream, Told)> {
     let whole = all.iter().all(|d| !d.lat_ns.percentile.is_empty());
     let latencies: Vec<(&Latency, u64)> =
         all.iter().map(|d| (if whole { &d.lat_ns } else { &d.clat_ns }, d.total_ios)).collect();
+    let averaged = latencies.len() > 1 && latencies.iter().any(|(latency, _)| latency.bins.is_empty());
     let points = points(&latencies)?;
     let at =
         |wanted: f64| points.iter().find(|(share, _)| (share - wanted).abs() < 1e-9).map(|(_, nanos)| *nanos);
@@ -152,7 +187,7 @@ fn stream(all: &[&Direction]) -> Option<(Stream, bool)> {
     let scatter = all.iter().map(|d| d.iops_stddev.powi(2)).sum::<f64>().sqrt();
     let samples = all.iter().map(|d| d.iops_samples).min().unwrap_or(0);
     let known = all.iter().all(|d| d.iops_mean > 0.0);
-    let (p50, p99) = (at(0.5), at(0.99).filter(|_| operations >= 100));
+    let (p50, p99) = (at(0.5), at(0.99).filter(|_| operations >= 100 && !averaged));
     let run = Run {
         operations,
         seconds: all.iter().map(|d| d.runtime).max().unwrap_or(0) as f64 / 1e3,
@@ -161,7 +196,8 @@ fn stream(all: &[&Direction]) -> Option<(Stream, bool)> {
         rounds: Vec::new(),
         scatter: known.then(|| (scatter / rate.max(f64::MIN_POSITIVE), samples)),
     };
-    Some((Stream { run, p50, p99, faults: Vec::new(), doubts: Vec::new() }, !whole))
+    let stream = Stream { run, p50, p99, faults: Vec::new(), doubts: Vec::new(), direct: Some(direct) };
+    Some((stream, Told { submit_hidden: !whole, averaged }))
 }
 
 /// Shares and durations: from the bins of json+ where all have them, else from the percentiles, of several threads their means by
@@ -192,108 +228,4 @@ fn points(latencies: &[(&Latency, u64)]) -> Option<Vec<(f64, u64)>> {
     points.extend(latencies.iter().map(|(latency, _)| latency.min).min().map(|min| (0.0, min)));
     points.extend(latencies.iter().map(|(latency, _)| latency.max).max().map(|max| (1.0, max)));
     Some(points)
-}
-
-/// What a job was told to do.
-struct Options {
-    rw: String,
-    mix: u32,
-    sizes: [u64; 2],
-    depth: u32,
-    jobs: u32,
-    grouped: bool,
-    engine: String,
-    sync_depth: bool,
-    durable: String,
-}
-
-impl Options {
-    fn of(global: &BTreeMap<String, Value>, job: &Job) -> Result<Self, String> {
-        // Values are text; newer versions have numbers too.
-        let get = |names: &[&str]| {
-            let value = names.iter().find_map(|name| job.options.get(*name).or_else(|| global.get(*name)))?;
-            Some(value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned()))
-        };
-        let name = &job.jobname;
-        let number = |names: &[&str], default: u32| match get(names) {
-            None => Ok(default),
-            Some(text) => {
-                text.parse().map_err(|_| format!("job `{name}`: `{}={text}` is no number", names[0]))
-            }
-        };
-        let engine = get(&["ioengine"]).unwrap_or_else(|| ONE_AT_A_TIME[0].to_owned());
-        let alone = ONE_AT_A_TIME.contains(&engine.as_str());
-        let wished = number(&["iodepth"], 1)?;
-        let rw = get(&["rw", "readwrite"]).unwrap_or_else(|| "read".to_owned());
-        let size = get(&["bs", "blocksize"]).unwrap_or_else(|| "4k".to_owned());
-        if get(&["bssplit", "bsrange", "blocksize_range"]).is_some() {
-            return Err(format!("job `{name}` mixes block sizes, which no cell of ours does"));
-        }
-        Ok(Self {
-            mix: match get(&["rwmixwrite"]) {
-                Some(writes) => 100u32.saturating_sub(writes.parse().unwrap_or(50)),
-                None => number(&["rwmixread"], 50)?,
-            },
-            sizes: sizes(&size).ok_or_else(|| format!("job `{name}`: `bs={size}` is no size"))?,
-            depth: if alone { 1 } else { wished },
-            jobs: number(&["numjobs"], 1)?,
-            grouped: get(&["group_reporting"]).is_some_and(|v| v != "0"),
-            sync_depth: alone && wished > 1,
-            durable: ["fsync", "fdatasync", "sync", "end_fsync"]
-                .into_iter()
-                .filter(|option| get(&[option]).is_some_and(|v| v != "0" && v != "none"))
-                .map(|option| format!(" {option}"))
-                .collect(),
-            rw,
-            engine,
-        })
-    }
-
-    /// The name of ours that does the same, or fio's own words.
-    fn pattern(&self) -> String {
-        let ours = match (self.rw.as_str(), self.mix) {
-            ("read", _) => "seqread",
-            ("write", _) => "seqwrite",
-            ("randrw", 70) => "randrw70",
-            ("rw" | "readwrite", 50) => "seqrw50",
-            (other @ ("randrw" | "rw" | "readwrite"), mix) => {
-                return format!("fio {other} {mix}%{}", self.durable);
-            }
-            (other @ ("randread" | "randwrite"), _) => other,
-            (other, _) => return format!("fio {other}{}", self.durable),
-        };
-        if self.durable.is_empty() { ours.to_owned() } else { format!("fio {ours}{}", self.durable) }
-    }
-
-    fn key(&self, operation: Operation, entries: u32) -> Key {
-        let [read, write] = self.sizes;
-        Key {
-            pattern: self.pattern(),
-            block_size: if operation == Operation::Read { read } else { write },
-            depth: self.depth,
-            jobs: if self.grouped || entries == 1 { self.jobs.max(1) } else { entries },
-            method: None,
-            operation,
-        }
-    }
-}
-
-/// `4k`, `1M`, `4096`, or one for reads and one for writes; fio's units are powers of 1024.
-fn sizes(text: &str) -> Option<[u64; 2]> {
-    let mut each = text.split(',').map(size);
-    let read = each.next()??;
-    Some([read, each.next().unwrap_or(Some(read))?])
-}
-
-pub(super) fn size(text: &str) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let power = match text[digits..].trim_end_matches('b').trim_end_matches('i') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        _ => return None,
-    };
-    text[..digits].parse::<u64>().ok()?.checked_mul(1 << power)
 }

@@ -1,6 +1,7 @@
 //! Two results side by side, cell by cell: what got worse, what got better, and how sure that is. What a result is made of, is told by
 //! `sweep` (our own) and `fio`; whether a difference is more than chance, by `stats::compare`.
 
+mod conditions;
 mod cost;
 mod fio;
 mod sweep;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::probe::sweep::{Operation, SCHEMA_VERSION};
-use crate::stats::compare::{Change, Figure, Run, Verdict, change, judge};
+use crate::stats::compare::{Change, Figure, Run, Scatter, Verdict, change, judge};
 
 pub use cost::Cost;
 pub use table::table;
@@ -44,6 +45,8 @@ struct Stream {
     faults: Vec<String>,
     /// Faults by which a change may be ours and not the disk's.
     doubts: Vec<String>,
+    /// Whether it went past the page cache.
+    direct: Option<bool>,
 }
 
 /// What was measured on: only then can two results tell what a file system costs.
@@ -54,13 +57,31 @@ enum Ground {
     Unknown,
 }
 
+/// By what a disk may be known again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Disk {
+    serial: Option<String>,
+    /// The kernel's names of the disks under it.
+    names: Vec<String>,
+}
+
+impl Disk {
+    /// Whether this is that one: by serial numbers where both have them, else by names; `None` where that does not tell.
+    fn same(&self, other: &Self) -> Option<bool> {
+        if let Some((a, b)) = self.serial.as_ref().zip(other.serial.as_ref()) {
+            return Some(a == b);
+        }
+        let named = !self.names.is_empty() && !other.names.is_empty();
+        named.then(|| self.names.iter().any(|name| other.names.contains(name)))
+    }
+}
+
 /// A result that was read.
 #[derive(Clone, Debug)]
 pub struct Side {
     file: String,
     ground: Ground,
-    /// Serial number or, without one, the kernel's name of the device.
-    disk: Option<String>,
+    disk: Disk,
     facts: BTreeMap<String, String>,
     notes: Vec<String>,
     streams: BTreeMap<Key, Stream>,
@@ -172,7 +193,11 @@ pub fn compare(a: &Side, b: &Side) -> Result<Comparison, String> {
     let cells = rows(&both);
     if cells.iter().all(|row| row.verdict == NOT_JUDGED) {
         let why = cells.first().map(|row| row.faults.join(", ")).unwrap_or_default();
-        return Err(format!("nothing of {} and {} is to be believed ({why}): measure again", a.file, b.file));
+        let right = match why.starts_with(BUFFERED) {
+            true => "measure both past the page cache (fio: --direct=1)",
+            false => "measure again",
+        };
+        return Err(format!("nothing of {} and {} is to be believed ({why}): {right}", a.file, b.file));
     }
     let verdict = worst(cells.iter().map(|row| row.verdict));
     let only = |of: &Side, other: &Side| {
@@ -192,6 +217,8 @@ pub fn compare(a: &Side, b: &Side) -> Result<Comparison, String> {
 }
 
 const NOT_JUDGED: &str = "not_judged";
+/// A side that went through the page cache, where the other did not.
+const BUFFERED: &str = "through the page cache";
 
 const fn label(verdict: Verdict) -> &'static str {
     match verdict {
@@ -208,18 +235,28 @@ fn worst(verdicts: impl Iterator<Item = &'static str> + Clone) -> &'static str {
     order.into_iter().find(|one| verdicts.clone().any(|v| v == *one)).unwrap_or(label(Verdict::Same))
 }
 
+/// One that went through the page cache says nothing beside one that did not.
+fn mixed(first: &Stream, second: &Stream) -> bool {
+    first.direct.zip(second.direct).is_some_and(|(first, second)| first != second)
+}
+
 /// All figures of all cells are judged as one list, so that a long one has no more false alarms than a short one.
 fn rows(both: &[(&Key, &Stream, &Stream)]) -> Vec<Row> {
     let mut all: Vec<(usize, Change)> = Vec::new();
+    let fair = |first: &Stream, second: &Stream| {
+        first.faults.is_empty() && second.faults.is_empty() && !mixed(first, second)
+    };
+    let known = both.iter().filter(|(_, first, second)| fair(first, second));
+    let scatter = Scatter::of(&known.map(|(_, first, second)| [&first.run, &second.run]).collect::<Vec<_>>());
     for (at, (_, first, second)) in both.iter().enumerate() {
-        if first.faults.is_empty() && second.faults.is_empty() {
+        if fair(first, second) {
             let stated = |figure: &&Figure| match figure {
                 Figure::Rate => true,
                 Figure::P50 => first.p50.is_some() && second.p50.is_some(),
                 Figure::P99 => first.p99.is_some() && second.p99.is_some(),
             };
             let changes = (Figure::ALL.iter().filter(stated))
-                .filter_map(|figure| change(*figure, &first.run, &second.run));
+                .filter_map(|figure| change(*figure, &first.run, &second.run, &scatter));
             all.extend(changes.map(|change| (at, change)));
         }
     }
@@ -244,13 +281,11 @@ fn row(key: &Key, first: &Stream, second: &Stream, judged: &BTreeMap<Figure, (Ch
         Some(Pair { a, b, ratio, low, high, chance: change.chance, verdict: called(*verdict) })
     };
     let nanos = |value: Option<u64>| value.map(|nanos| nanos as f64);
+    let mixed = mixed(first, second);
     let of_side = |side: &str, stream: &Stream| {
-        stream
-            .faults
-            .iter()
-            .chain(&stream.doubts)
-            .map(|fault| format!("{fault} in {side}"))
-            .collect::<Vec<_>>()
+        let buffered = (mixed && stream.direct == Some(false)).then(|| BUFFERED.to_owned());
+        let all = stream.faults.iter().chain(&stream.doubts).cloned().chain(buffered);
+        all.map(|fault| format!("{fault} in {side}")).collect::<Vec<_>>()
     };
     Row {
         key: key.clone(),

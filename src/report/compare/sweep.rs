@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ground, Key, Side, Stream};
-use crate::probe::sweep::{CellResult, Latency, Operation, StreamResult, Sweep, SweepFault};
+use super::{Disk, Ground, Key, Side, Stream, conditions};
+use crate::probe::sweep::{CellResult, Latency, Operation, Regime, StreamResult, Subject, Sweep, SweepFault};
 use crate::stats::Histogram;
 use crate::stats::compare::{Quantiles, Run};
+use crate::units::Bytes;
 
 /// With these a cell's numbers are not the disk's.
-const WORTHLESS: [SweepFault; 7] = [
+const WORTHLESS: [SweepFault; 8] = [
     SweepFault::Unwritten,
     SweepFault::Cached,
+    SweepFault::HostCached,
     SweepFault::Zeros,
     SweepFault::Corruption,
     SweepFault::LittlesLaw,
@@ -27,7 +29,8 @@ pub(super) fn side(file: &str, value: serde_json::Value) -> Result<Side, String>
     let mut streams = BTreeMap::new();
     for cell in &sweep.cells {
         for (operation, stream) in &cell.streams {
-            let made = self::stream(cell, *operation, stream).map_err(|why| {
+            let direct = direct(&sweep.target);
+            let made = self::stream(cell, *operation, stream, direct).map_err(|why| {
                 format!("{file}: {}, {operation}: {why}", super::table::name(&key(cell, *operation)))
             })?;
             streams.insert(key(cell, *operation), made);
@@ -40,7 +43,7 @@ pub(super) fn side(file: &str, value: serde_json::Value) -> Result<Side, String>
             Some(kind) => Ground::Files(kind.clone()),
             None => Ground::Device,
         },
-        disk: target.serial.clone().filter(|s| !s.is_empty()).or_else(|| target.device.clone()),
+        disk: Disk { serial: target.serial.clone().filter(|s| !s.is_empty()), names: target.disks.clone() },
         facts: facts(&sweep),
         notes: sweep
             .stopped
@@ -56,7 +59,7 @@ fn facts(sweep: &Sweep) -> BTreeMap<String, String> {
     let (target, machine) = (&sweep.target, &sweep.environment);
     let mut facts: BTreeMap<String, String> = [
         ("engine", target.engine.clone()),
-        ("direct I/O", target.direct.clone()),
+        ("direct I/O", direct(target).map(|direct| direct.to_string()).unwrap_or_default()),
         ("CPU", machine.cpu.clone()),
         ("CPUs", machine.cpus.to_string()),
         ("kernel", machine.kernel.clone()),
@@ -65,6 +68,15 @@ fn facts(sweep: &Sweep) -> BTreeMap<String, String> {
     .map(|(fact, value)| (fact.to_owned(), value))
     .into();
     facts.extend(sweep.product.iter().map(|product| ("product".to_owned(), product.clone())));
+    let of = |cell: fn(&CellResult) -> f64| sweep.cells.iter().map(cell);
+    facts.extend(conditions::span("seconds a cell", of(CellResult::seconds_each)));
+    facts.extend(conditions::span("seconds of warm-up", of(CellResult::warm_up_each)));
+    facts.extend(conditions::list(
+        "working set",
+        sweep.cells.iter().map(|cell| Bytes::new(cell.file_size).to_string()),
+    ));
+    let regimes = sweep.cells.iter().map(|cell| cell.regime).filter(|regime| *regime != Regime::Unknown);
+    facts.extend(conditions::list("regime", regimes.map(|regime| regime.to_string())));
     facts.extend(machine.settings.iter().map(|(name, value)| (name.clone(), value.clone())));
     facts
 }
@@ -80,7 +92,21 @@ fn key(cell: &CellResult, operation: Operation) -> Key {
     }
 }
 
-fn stream(cell: &CellResult, operation: Operation, stream: &StreamResult) -> Result<Stream, String> {
+/// Whether it went past the page cache. Cells that a cache answered all the same say so themselves.
+fn direct(target: &Subject) -> Option<bool> {
+    match target.direct.as_str() {
+        "true" | "bypassed" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn stream(
+    cell: &CellResult,
+    operation: Operation,
+    stream: &StreamResult,
+    direct: Option<bool>,
+) -> Result<Stream, String> {
     let latency = cell.latency_ns.get(&operation);
     let quantiles = match cell.histogram.get(&operation).filter(|text| !text.is_empty()) {
         Some(text) => Quantiles::of(&Histogram::decode(text).ok_or("its histogram cannot be read")?),
@@ -102,6 +128,7 @@ fn stream(cell: &CellResult, operation: Operation, stream: &StreamResult) -> Res
         p99: latency.and_then(|latency| latency.p99),
         faults: those(&WORTHLESS),
         doubts: those(&DOUBTFUL),
+        direct,
     })
 }
 

@@ -128,7 +128,7 @@ fn sum(comparison: &Comparison) -> String {
     let what = if rows.len() == 1 { "1 stream".to_owned() } else { format!("{} streams", rows.len()) };
     let unsure = match of("unsure") {
         0 => "",
-        _ => ". Longer runs, or rounds in turn (A, B, A, B), make the unsure ones sure",
+        _ => ". Longer runs, and three rounds or more of many cells, leave fewer of them unsure",
     };
     format!("{what} of cells in both: {}{unsure}.", counts.join(", "))
 }

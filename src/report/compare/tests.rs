@@ -1,8 +1,10 @@
+mod fio;
+
 use serde_json::{Value, json};
 
-use super::fio::size;
 use super::*;
 use crate::stats::{Histogram, Spans};
+use fio::{fio_job, theirs};
 
 /// A cell of twenty seconds, each operation after the other, of about so many nanoseconds; noise that is its own for each seed.
 fn cell(pattern: &str, depth: u32, nanos: f64, seed: u64) -> Value {
@@ -138,85 +140,32 @@ fn where_we_lacked_cpu_no_change_is_put_down_to_the_disk() {
     assert!(text.contains("In doubt: 4KiB randread, depth 1, reads (starved in B)"), "{text}");
 }
 
-fn fio_job(name: &str, options: Value, iops: f64, p50: u64, latency: &str) -> Value {
-    let direction = json!({
-        "total_ios": (iops * 10.0) as u64, "iops": iops, "runtime": 10_000, "iops_mean": iops, "iops_stddev": iops / 100.0,
-        "iops_samples": 20,
-        latency: {"min": p50 / 2, "max": p50 * 9, "mean": p50, "N": 1000, "percentile": {
-            "1.000000": p50 / 2, "50.000000": p50, "90.000000": p50 * 2, "99.000000": p50 * 4, "99.900000": p50 * 8}},
-    });
-    json!({"jobname": name, "error": 0, "job options": options, "read": direction, "write": {"total_ios": 0}})
-}
-
-fn theirs(jobs: &[Value]) -> Value {
-    json!({"fio version": "fio-3.33", "jobs": jobs})
-}
-
 #[test]
-fn jobs_of_fio_are_the_cells_that_do_the_same() {
-    let key = |options: Value| {
-        let side = side("f.json", &theirs(&[fio_job("j", options, 1000.0, 100_000, "lat_ns")]));
-        let key = side.streams.keys().next().unwrap();
-        (key.pattern.clone(), key.block_size, key.depth, key.jobs)
+fn a_disk_is_known_by_its_serial_number_or_by_the_disk_under_the_partition() {
+    let of = |file_system, serial: Option<&str>, device: &str, disk: &str| {
+        let mut side =
+            ours(file_system, &[cell("randread", 1, 250_000.0, 1), cell("randread", 2, 500_000.0, 2)]);
+        side["target"]["serial"] = json!(serial);
+        side["target"]["device"] = json!(device);
+        side["target"]["disks"] = json!([disk]);
+        side
     };
-    let uring = |rw: &str| json!({"rw": rw, "bs": "8k", "ioengine": "io_uring", "iodepth": "16"});
-    assert_eq!(key(uring("randread")), ("randread".to_owned(), 8192, 16, 1));
-    assert_eq!(key(uring("read")), ("seqread".to_owned(), 8192, 16, 1));
-    assert_eq!(key(uring("rw")).0, "seqrw50");
-    assert_eq!(key(uring("randrw")).0, "fio randrw 50%");
+    let same = |a: &Value, b: &Value| compared(a, b).file_system_cost.unwrap().same_disk;
+    let raw = of(None, None, "vda", "vda");
+    assert_eq!(same(&raw, &of(Some("ext4"), None, "vda1", "vda")), Some(true));
     assert_eq!(
-        key(json!({"rw": "randrw", "rwmixread": "70", "bs": "8k"})),
-        ("randrw70".to_owned(), 8192, 1, 1)
+        same(&raw, &of(Some("ext4"), Some("S1"), "vda1", "vda")),
+        Some(true),
+        "one side has no serial number"
     );
-    assert_eq!(key(json!({"rw": "randrw", "rwmixwrite": "30", "bs": "8k"})).0, "randrw70");
-    assert_eq!(
-        key(json!({"rw": "randread", "iodepth": "32"})),
-        ("randread".to_owned(), 4096, 1, 1),
-        "psync has depth 1"
-    );
-    let grouped = json!({"rw": "randread", "bs": "1M", "numjobs": "4", "group_reporting": "1", "ioengine": "libaio", "iodepth": "8"});
-    assert_eq!(key(grouped), ("randread".to_owned(), 1 << 20, 8, 4));
-    assert_eq!(key(json!({"rw": "randwrite", "fsync": "1"})).0, "fio randwrite fsync");
-    assert_eq!(
-        (size("4k"), size("4KiB"), size("128kb"), size("512"), size("1M")),
-        (Some(4096), Some(4096), Some(131_072), Some(512), Some(1 << 20))
-    );
-    assert_eq!((size("x"), size(""), size("99999999999g")), (None, None, None));
-}
-
-#[test]
-fn threads_of_one_job_are_taken_together() {
-    let options = json!({"rw": "randread", "bs": "4k", "numjobs": "2", "ioengine": "libaio", "iodepth": "4"});
-    let jobs = [
-        fio_job("j", options.clone(), 1000.0, 100_000, "lat_ns"),
-        fio_job("j", options, 3000.0, 200_000, "lat_ns"),
-    ];
-    let side = side("f.json", &theirs(&jobs));
-    let (key, stream) = side.streams.iter().next().unwrap();
-    assert_eq!((key.jobs, key.depth, stream.run.rate, stream.p50), (2, 4, 4000.0, Some(175_000)));
-}
-
-#[test]
-fn a_sweep_can_be_compared_with_fio_either_way() {
-    let sweep = ours(Some("ext4"), &[cell("randread", 1, 250_000.0, 1)]);
-    let of_fio =
-        |iops| theirs(&[fio_job("j", json!({"rw": "randread", "iodepth": "4"}), iops, 250_000, "clat_ns")]);
-    assert_eq!(compared(&sweep, &of_fio(1500.0)).verdict, "worse");
-    let same = compared(&of_fio(4000.0), &sweep);
-    assert!(same.cells[0].iops.as_ref().unwrap().verdict != "worse", "{same:?}");
-    assert!(same.notes.iter().any(|note| note.contains("its depth is 1")), "{:?}", same.notes);
-    let ring = json!({"rw": "randread", "iodepth": "1", "ioengine": "io_uring"});
-    let clat = compared(&sweep, &theirs(&[fio_job("j", ring, 4000.0, 250_000, "clat_ns")]));
-    assert!(clat.notes.iter().any(|note| note.contains("leaves out the submit call")), "{:?}", clat.notes);
-}
-
-#[test]
-fn bins_of_json_plus_are_used() {
-    let mut job = fio_job("j", json!({"rw": "randread"}), 1000.0, 100_000, "lat_ns");
-    job["read"]["lat_ns"]["bins"] = json!({"50000": 600, "90000": 390, "800000": 10});
-    let side = side("f.json", &theirs(&[job]));
-    let stream = side.streams.values().next().unwrap();
-    assert_eq!((stream.p50.unwrap() / 100, stream.p99.unwrap() / 100), (500, 900));
+    assert_eq!(same(&raw, &of(Some("ext4"), None, "vdb1", "vdb")), Some(false));
+    let first = of(None, Some("S1"), "vda", "vda");
+    assert_eq!(same(&first, &of(Some("ext4"), Some("S2"), "vda1", "vda")), Some(false));
+    // Of two cells, the median lies between: 2.5 times and as long.
+    let mut files = of(Some("ext4"), None, "vda1", "vda");
+    files["cells"][0] = cell("randread", 1, 625_000.0, 3);
+    let cost = compared(&raw, &files).file_system_cost.unwrap();
+    assert!((cost.iops_ratio.unwrap() - f64::midpoint(0.4, 1.0)).abs() < 0.02, "{cost:?}");
 }
 
 #[test]

@@ -1,5 +1,11 @@
 //! What follows from the cells of a sweep: the same for text and page.
 
+mod best;
+
+pub(super) use best::{Asked, Headline, Held, flushing, headlines, held, sound};
+
+use best::best;
+
 use crate::probe::sweep::{CellResult, Latency, Operation, Pattern, Sweep, SweepFault, Way};
 use crate::stats::{Bin, Histogram, Hump, density, humps};
 
@@ -24,13 +30,8 @@ pub(super) fn families(sweep: &Sweep) -> Vec<Family<'_>> {
             None => all.push(Family { cells: vec![cell] }),
         }
     }
-    all.iter_mut().for_each(|family| family.cells.sort_by_key(|cell| outstanding(cell)));
+    all.iter_mut().for_each(|family| family.cells.sort_by_key(|cell| cell.outstanding()));
     all
-}
-
-/// Operations outstanding, as configured.
-pub(super) fn outstanding(cell: &CellResult) -> u32 {
-    u32::from(cell.depth) * u32::from(cell.jobs)
 }
 
 /// The operation that a pattern is judged by.
@@ -62,6 +63,16 @@ pub(super) struct Loss<'a> {
     pub(super) binds: &'static str,
 }
 
+impl Loss<'_> {
+    /// `37 % fewer IOPS`.
+    pub(super) fn words(&self) -> String {
+        match self.lost * 100.0 {
+            percent if percent >= 1.0 => format!("{percent:.0} % fewer IOPS"),
+            _ => "no fewer IOPS".to_owned(),
+        }
+    }
+}
+
 pub(super) fn losses(sweep: &Sweep) -> Vec<Loss<'_>> {
     sweep.cells.iter().filter_map(|cell| loss(sweep, cell)).collect()
 }
@@ -71,42 +82,30 @@ fn loss<'a>(sweep: &Sweep, cell: &'a CellResult) -> Option<Loss<'a>> {
     let wanted = matches!(cell.pattern, Pattern::RandRead | Pattern::RandWrite) && cell.block_size > 4 * KIB;
     let of_small = |other: &&CellResult| key(other) == key(cell) && other.block_size == 4 * KIB;
     let small = sweep.cells.iter().find(of_small).filter(|small| wanted && small.iops > 0.0)?;
-    Some(Loss { cell, lost: 1.0 - cell.iops / small.iops, binds: binds(sweep, cell, small.iops) })
+    Some(Loss { cell, lost: 1.0 - cell.iops / small.iops, binds: binds(sweep, cell, small) })
 }
 
-fn binds(sweep: &Sweep, cell: &CellResult, small: f64) -> &'static str {
-    let alike = |other: &&CellResult| judged(other) == judged(cell) && !other.pattern.loaded();
-    let best = sweep.cells.iter().filter(alike).map(|other| other.bytes_per_second).fold(0.0, f64::max);
-    if cell.bytes_per_second >= best * AT_THE_LIMIT {
-        "throughput"
-    } else if cell.iops >= small * AT_THE_LIMIT {
-        "operations: the size costs little"
-    } else {
-        "the time of each operation"
+/// Throughput is what binds only by a witness for it: a sequential cell that moves no more, or a promise that is less than for small
+/// blocks.
+fn binds(sweep: &Sweep, cell: &CellResult, small: &CellResult) -> &'static str {
+    if cell.iops >= small.iops * AT_THE_LIMIT {
+        return "operations: the size costs little";
     }
-}
-
-/// What was promised beside what was delivered.
-pub(super) struct Held<'a> {
-    pub(super) cell: &'a CellResult,
-    pub(super) promised: f64,
-    pub(super) by_bytes: bool,
-}
-
-/// The best cells for IOPS and for throughput, each for reads and writes.
-pub(super) fn held(sweep: &Sweep) -> Vec<Held<'_>> {
-    let mut all: Vec<Held> = Vec::new();
-    for pattern in [Pattern::RandRead, Pattern::RandWrite, Pattern::SeqRead, Pattern::SeqWrite] {
-        let by_bytes = pattern.sequential();
-        let meets = |cell: &&CellResult| match by_bytes {
-            true => cell.block_size >= 1 << 20,
-            false => cell.block_size == 4 * KIB,
-        };
-        let of = sweep.cells.iter().filter(|cell| cell.pattern == pattern && cell.stopped.is_none());
-        let best = of.filter(meets).max_by(|a, b| a.iops.total_cmp(&b.iops));
-        all.extend(best.and_then(|cell| Some(Held { cell, promised: cell.promised_iops?, by_bytes })));
+    let sequential = |other: &&CellResult| {
+        let alike = judged(other) == judged(cell) && !other.pattern.loaded();
+        alike && other.pattern.sequential() && sound(other)
+    };
+    let sequential = best(sweep.cells.iter().filter(sequential), |other| other.bytes_per_second);
+    let promised = cell.promised_iops.filter(|own| small.promised_iops.is_some_and(|other| *own < other));
+    if promised.is_some_and(|promised| cell.iops >= promised * AT_THE_LIMIT)
+        || sequential.is_some_and(|other| cell.bytes_per_second >= other.bytes_per_second * AT_THE_LIMIT)
+    {
+        return "throughput";
     }
-    all
+    match sequential {
+        Some(_) => "the time of each operation",
+        None => "the time of each operation, or throughput: no sequential cell tells",
+    }
 }
 
 /// Latency under load beside the quiet one.
@@ -162,33 +161,6 @@ pub(super) fn form(cell: &CellResult) -> Option<Form> {
     Some(Form { humps: humps(&bins), bins, near: within as f64 / all.count().max(1) as f64 })
 }
 
-/// Random writes of 16 KiB: what lasts and the most, for `innodb_io_capacity` and its `_max`.
-pub(super) struct Flushing<'a> {
-    pub(super) cell: &'a CellResult,
-    pub(super) sustained: u64,
-    pub(super) peak: u64,
-}
-
-pub(super) fn flushing(sweep: &Sweep) -> Option<Flushing<'_>> {
-    let wanted = |cell: &&CellResult| cell.pattern == Pattern::RandWrite && cell.block_size == 16 * KIB;
-    let cell = sweep.cells.iter().filter(wanted).max_by(|a, b| a.iops.total_cmp(&b.iops))?;
-    let halves = cell.shape.halves_ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0);
-    let (first, second) = halves
-        .map_or((cell.iops, cell.iops), |r| (cell.iops * 2.0 / (1.0 + r), cell.iops * 2.0 * r / (1.0 + r)));
-    let rounds = cell.rounds.map_or((cell.iops, cell.iops), |rounds| (rounds.iops_min, rounds.iops_max));
-    let seconds = cell.series.iter().flatten().map(|point| point.iops);
-    let sustained = first.min(second).min(rounds.0);
-    let peak = seconds.fold(first.max(second).max(rounds.1), f64::max);
-    Some(Flushing { cell, sustained: two_digits(sustained), peak: two_digits(peak) })
-}
-
-/// Rounded down: what is copied into a config must not ask for more than there is.
-fn two_digits(value: f64) -> u64 {
-    let value = value.max(0.0) as u64;
-    let unit = 10u64.pow(value.checked_ilog10().unwrap_or(0).saturating_sub(1));
-    value / unit * unit
-}
-
 /// A fault with the cells that have it.
 pub(super) struct Doubt<'a> {
     pub(super) fault: SweepFault,
@@ -208,6 +180,23 @@ impl Doubt<'_> {
         }
         all
     }
+
+    /// In how many cells it is beyond the first few of these sentences.
+    pub(super) fn beyond(&self, shown: usize) -> usize {
+        self.sentences().iter().skip(shown).map(|(_, cells)| cells.len()).sum()
+    }
+}
+
+/// What was left out: each reason once, and of how many cells.
+pub(super) fn skipped(sweep: &Sweep) -> Vec<(&str, usize)> {
+    let mut all: Vec<(&str, usize)> = Vec::new();
+    for skipped in &sweep.skipped {
+        match all.iter_mut().find(|(message, _)| *message == skipped.message) {
+            Some((_, n)) => *n += 1,
+            None => all.push((&skipped.message, 1)),
+        }
+    }
+    all
 }
 
 /// What is not to be believed, the worst first.
@@ -227,7 +216,8 @@ pub(super) fn courses(sweep: &Sweep) -> Vec<&CellResult> {
     let worth = |cell: &&CellResult| {
         let shape = &cell.shape;
         let moved = shape.decline.is_some_and(|decline| decline.abs() > 0.05) || shape.troughs.is_some();
-        cell.series.as_ref().is_some_and(|series| series.len() >= 10) && (moved || cell.seconds >= LONG)
+        cell.series.as_ref().is_some_and(|series| series.len() >= 10)
+            && (moved || cell.seconds_each() >= LONG)
     };
     sweep.cells.iter().filter(worth).collect()
 }
@@ -245,7 +235,11 @@ pub(super) fn course(cell: &CellResult) -> Option<String> {
     );
     parts.extend(shape.troughs.map(|troughs| {
         let every = troughs.period_seconds.map(|s| format!(", one each {s:.0} s")).unwrap_or_default();
-        format!("{} troughs down to {:.0} % of the median{every}", troughs.count, troughs.depth_ratio * 100.0)
+        format!(
+            "{} troughs down to {:.0} % of the level around them{every}",
+            troughs.count,
+            troughs.depth_ratio * 100.0
+        )
     }));
     (!parts.is_empty()).then(|| parts.join("; "))
 }

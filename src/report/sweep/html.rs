@@ -6,7 +6,7 @@ mod scale;
 
 use std::fmt::Write;
 
-use super::facts::{self, Loaded};
+use super::facts::{self, Asked, Headline, Loaded};
 use super::words;
 use crate::probe::sweep::{CellResult, Pattern, Sweep, SweepFault};
 use crate::units::figures::{count, duration, rate};
@@ -86,66 +86,43 @@ fn span(seconds: f64) -> String {
 /// The figures that people ask for first.
 fn tiles(page: &mut String, sweep: &Sweep) {
     let mut tile = String::new();
-    let mut put = |name: &str, value: String, beside: String| {
+    for Headline { name, cell, of } in facts::headlines(sweep) {
+        let latency = facts::latency(cell).copied().unwrap_or_default();
+        let size = Bytes::new(cell.block_size.into());
+        let (value, beside) = match of {
+            Asked::Iops => (format!("{} IOPS", count(cell.iops.round() as u64)), place(&size, cell)),
+            Asked::Throughput => (rate(cell.bytes_per_second), place(&size, cell)),
+            Asked::Latency => {
+                let p99 = latency.p99.map(|p99| format!("p50; p99 {}", duration(p99)));
+                (duration(latency.p50), p99.unwrap_or_else(|| "p50".to_owned()))
+            }
+        };
+        let doubt = words::doubt(cell).map(|doubt| format!("; {doubt}")).unwrap_or_default();
+        let class = if doubt.is_empty() { "" } else { " class=\"doubt\"" };
         let _ = write!(
             tile,
-            "<div><dt>{name}</dt><dd class=\"big\">{value}</dd><dd><small>{}</small></dd></div>",
+            "<div{class}><dt>{name}</dt><dd class=\"big\">{value}</dd><dd><small>{}{doubt}</small></dd></div>",
             Escaped(&beside)
         );
-    };
-    let best = |pattern, large: bool| {
-        let fits = |cell: &&CellResult| {
-            cell.pattern == pattern
-                && (if large { cell.block_size >= 128 << 10 } else { cell.block_size == 4096 })
-        };
-        sweep.cells.iter().filter(fits).max_by(|a, b| a.iops.total_cmp(&b.iops))
-    };
-    for (name, pattern) in [("Random reads", Pattern::RandRead), ("Random writes", Pattern::RandWrite)] {
-        if let Some(cell) = best(pattern, false) {
-            put(
-                name,
-                format!("{} IOPS", count(cell.iops.round() as u64)),
-                format!("4 KiB, {}", words::place(cell)),
-            );
-        }
-    }
-    for (name, pattern) in [("Sequential reads", Pattern::SeqRead), ("Sequential writes", Pattern::SeqWrite)]
-    {
-        if let Some(cell) = best(pattern, true) {
-            let size = Bytes::new(cell.block_size.into());
-            put(name, rate(cell.bytes_per_second), format!("{size}, {}", words::place(cell)));
-        }
-    }
-    let alone = |pattern| {
-        let fits = |cell: &&CellResult| cell.pattern == pattern && facts::outstanding(cell) == 1;
-        sweep.cells.iter().find(fits).and_then(facts::latency)
-    };
-    for (name, pattern) in [
-        ("One read alone", Pattern::RandRead),
-        ("One write alone", Pattern::RandWrite),
-        ("One commit alone", Pattern::Commit),
-    ] {
-        if let Some(latency) = alone(pattern) {
-            let p99 = latency.p99.map(|p99| format!("p50; p99 {}", duration(p99)));
-            put(name, duration(latency.p50), p99.unwrap_or_else(|| "p50".to_owned()));
-        }
     }
     if !tile.is_empty() {
         let _ = write!(page, "<section><dl class=\"tiles\">{tile}</dl></section>");
     }
 }
 
+fn place(size: &Bytes, cell: &CellResult) -> String {
+    format!("{size}, {}", words::place(cell))
+}
+
 fn doubts(page: &mut String, sweep: &Sweep) {
     const SHOWN: usize = 4;
     let doubts = facts::doubts(sweep);
+    let said = match sweep.cells.is_empty() {
+        true => "No cell has a result.".to_owned(),
+        false => words::checked(sweep).iter().map(|sentence| format!("{sentence}. ")).collect(),
+    };
     if doubts.is_empty() {
-        let said = match sweep.cells.is_empty() {
-            true => "No cell has a result.",
-            false => {
-                "Every number on this page passed its checks: arithmetic, caches, promises, our own CPU."
-            }
-        };
-        let _ = write!(page, "<section><p>{said}</p></section>");
+        let _ = write!(page, "<section><p>{}</p></section>", said.trim_end());
         return;
     }
     // Whoever measures writes on such a disk has this on every one of them: that is no alarm.
@@ -169,16 +146,16 @@ fn doubts(page: &mut String, sweep: &Sweep) {
             let _ = write!(page, "<li>{}</li>", Escaped(&at));
         }
         page.push_str("</ul>");
-        let left: usize = sentences.iter().skip(SHOWN).map(|(_, cells)| cells.len()).sum();
+        let left = doubt.beyond(SHOWN);
         if left > 0 {
-            let cells = if left == 1 { "1 other cell".to_owned() } else { format!("{left} other cells") };
             let _ = write!(
                 page,
-                "<p class=\"dim\">The same of {cells}; the tables mark such cells with an exclamation mark.</p>"
+                "<p class=\"dim\">The same of {} more; the tables mark such cells with an exclamation mark.</p>",
+                words::number(left)
             );
         }
     }
-    page.push_str("</section>");
+    let _ = write!(page, "<p class=\"dim\">{}</p></section>", said.trim_end());
 }
 
 fn promises(page: &mut String, sweep: &Sweep) {
@@ -191,18 +168,14 @@ fn promises(page: &mut String, sweep: &Sweep) {
          <th>Of it</th></tr></thead><tbody>",
     );
     for one in &held {
-        let block = f64::from(one.cell.block_size);
-        let show = |iops: f64| match one.by_bytes {
-            true => rate(iops * block),
-            false => format!("{} IOPS", count(iops.round() as u64)),
-        };
+        let doubt = words::doubt(one.cell).map(|doubt| format!(" ({doubt})")).unwrap_or_default();
         let _ = write!(
             body,
-            "<tr><td>{}, {}</td><td>{}</td><td>{}</td><td>{:.0} %</td></tr>",
+            "<tr><td>{}, {}{doubt}</td><td>{}</td><td>{}</td><td>{:.0} %</td></tr>",
             words::name(one.cell),
             words::place(one.cell),
-            show(one.promised),
-            show(one.cell.iops),
+            one.show(one.promised),
+            one.show(one.cell.iops),
             one.cell.iops / one.promised * 100.0
         );
     }
@@ -225,14 +198,12 @@ fn singles(page: &mut String, sweep: &Sweep, cells: &[&CellResult]) {
         );
     }
     for loss in facts::losses(sweep) {
-        let percent = loss.lost * 100.0;
-        let lost =
-            if percent >= 1.0 { format!("{percent:.0} % fewer IOPS") } else { "no fewer IOPS".to_owned() };
         let _ = write!(
             body,
-            "<li>{}, {}: {lost} than with 4 KiB; what binds: {}</li>",
+            "<li>{}, {}: {} than with 4 KiB; what binds: {}</li>",
             words::name(loss.cell),
             words::place(loss.cell),
+            loss.words(),
             loss.binds
         );
     }
@@ -283,7 +254,7 @@ fn loaded(page: &mut String, loaded: &[Loaded]) {
 }
 
 fn loaded_table(loaded: &[Loaded]) -> String {
-    let or_dash = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), duration);
+    let or_dash = |nanos: Option<u64>| words::or_dash(nanos, "–");
     let mut table = String::from(
         "<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th>Cell</th><th>Operation</th><th>p50 quiet</th>\
          <th>p50 loaded</th><th>p99 quiet</th><th>p99 loaded</th><th>p99 times</th></tr></thead><tbody>",
@@ -331,18 +302,8 @@ fn to_copy(page: &mut String, sweep: &Sweep) {
 }
 
 fn skipped(page: &mut String, sweep: &Sweep) {
-    let mut said: Vec<(&str, usize)> = Vec::new();
-    for skipped in &sweep.skipped {
-        match said.iter_mut().find(|(message, _)| *message == skipped.message) {
-            Some((_, n)) => *n += 1,
-            None => said.push((&skipped.message, 1)),
-        }
-    }
-    let line = |(message, n): &(&str, usize)| {
-        let cells = if *n == 1 { "cell" } else { "cells" };
-        format!("<li>{n} {cells}: {}</li>", Escaped(message))
-    };
-    let lines: String = said.iter().map(line).collect();
+    let line = |(message, n): &(&str, usize)| format!("<li>{}: {}</li>", words::number(*n), Escaped(message));
+    let lines: String = facts::skipped(sweep).iter().map(line).collect();
     if !lines.is_empty() {
         section(page, "Left out", &format!("<ul>{lines}</ul>"));
     }

@@ -113,7 +113,9 @@ fn head(page: &mut Page, sweep: &Sweep) {
 fn curve(page: &mut Page, family: &Family) {
     let first = family.cells[0];
     page.title(&format!("{}: {}", words::name(first), words::stands_for(first.pattern, first.block_size)));
-    let most = family.cells.iter().map(|cell| cell.iops).fold(0.0, f64::max);
+    let rates =
+        family.cells.iter().flat_map(|cell| shown(cell).into_iter().map(|(op, _)| rates_of(cell, op).0));
+    let most = rates.fold(0.0, f64::max);
     let mixed = family.cells.iter().any(|cell| shown(cell).len() > 1);
     let wide = page.width >= WIDE;
     let key = if first.pattern == Pattern::Commit { "committers" } else { "depth" };
@@ -165,9 +167,14 @@ fn shown(cell: &CellResult) -> Vec<(Operation, Latency)> {
 }
 
 fn rate_columns(cell: &CellResult, operation: Operation, most: f64) -> Vec<String> {
-    let all = (cell.iops, cell.bytes_per_second);
-    let (iops, bytes) = cell.streams.get(&operation).map_or(all, |s| (s.iops, s.bytes_per_second));
+    let (iops, bytes) = rates_of(cell, operation);
     vec![count(iops.round() as u64), bar(iops / most.max(f64::MIN_POSITIVE)), rate(bytes)]
+}
+
+/// Operations and bytes a second of a stream.
+fn rates_of(cell: &CellResult, operation: Operation) -> (f64, f64) {
+    let all = (cell.iops, cell.bytes_per_second);
+    cell.streams.get(&operation).map_or(all, |stream| (stream.iops, stream.bytes_per_second))
 }
 
 /// A share as blocks, to an eighth of one.
@@ -179,13 +186,12 @@ fn bar(share: f64) -> String {
 }
 
 fn time_columns(latency: Latency) -> Vec<String> {
-    let or_dash = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), duration);
     vec![
         duration(latency.mean.round() as u64),
         duration(latency.stdev.round() as u64),
         duration(latency.p50),
-        or_dash(latency.p99),
-        or_dash(latency.p999),
+        words::or_dash(latency.p99, "-"),
+        words::or_dash(latency.p999, "-"),
     ]
 }
 
@@ -196,12 +202,11 @@ fn loss(page: &mut Page, sweep: &Sweep) {
     }
     page.title("Larger blocks, against 4KiB at the same depth:");
     for loss in losses {
-        let percent = loss.lost * 100.0;
-        let lost = if percent >= 1.0 { format!("{percent:.0} % fewer IOPS") } else { "no fewer IOPS".into() };
         page.say(&format!(
-            "{}, {}: {lost}; what binds: {}",
+            "{}, {}: {}; what binds: {}",
             words::name(loss.cell),
             words::place(loss.cell),
+            loss.words(),
             loss.binds
         ));
     }
@@ -213,13 +218,12 @@ fn load(page: &mut Page, sweep: &Sweep) {
         return;
     }
     page.title("Under load, against the quiet disk just before:");
-    let or_dash = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), duration);
     let row = |one: &facts::Loaded| {
         vec![
             format!("{}, {}", words::name(one.cell), words::place(one.cell)),
             one.operation.to_string(),
             format!("{} → {}", duration(one.quiet.p50), duration(one.loaded.p50)),
-            format!("{} → {}", or_dash(one.quiet.p99), or_dash(one.loaded.p99)),
+            format!("{} → {}", words::or_dash(one.quiet.p99, "-"), words::or_dash(one.loaded.p99, "-")),
             one.ratio("p99").map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
         ]
     };
@@ -272,15 +276,10 @@ fn promises(page: &mut Page, sweep: &Sweep) {
     }
     page.title("Promised and delivered:");
     let row = |one: &facts::Held| {
-        let block = f64::from(one.cell.block_size);
-        let show = |iops: f64| match one.by_bytes {
-            true => rate(iops * block),
-            false => format!("{} IOPS", count(iops.round() as u64)),
-        };
         vec![
-            format!("{}, {}", words::name(one.cell), words::place(one.cell)),
-            show(one.promised),
-            show(one.cell.iops),
+            format!("{}{}, {}", words::mark(one.cell), words::name(one.cell), words::place(one.cell)),
+            one.show(one.promised),
+            one.show(one.cell.iops),
             format!("{:.0} %", one.cell.iops / one.promised * 100.0),
         ]
     };
@@ -298,27 +297,18 @@ fn to_copy(page: &mut Page, sweep: &Sweep) {
 }
 
 fn skipped(page: &mut Page, sweep: &Sweep) {
-    let mut said: Vec<(&str, usize)> = Vec::new();
-    for skipped in &sweep.skipped {
-        match said.iter_mut().find(|(message, _)| *message == skipped.message) {
-            Some((_, n)) => *n += 1,
-            None => said.push((&skipped.message, 1)),
-        }
-    }
+    let said = facts::skipped(sweep);
     if !said.is_empty() {
         page.title("Left out:");
     }
     for (message, n) in said {
-        page.say(&format!("{n} {}: {message}", if n == 1 { "cell" } else { "cells" }));
+        page.say(&format!("{}: {message}", words::number(n)));
     }
 }
 
 fn doubts(page: &mut Page, sweep: &Sweep) {
     const SHOWN: usize = 3;
     let doubts = facts::doubts(sweep);
-    if doubts.is_empty() && !sweep.cells.is_empty() {
-        page.title("Every number passed its checks.");
-    }
     if !doubts.is_empty() {
         page.title("Not to be believed as it stands (! in the tables; * only not durable):");
     }
@@ -328,10 +318,13 @@ fn doubts(page: &mut Page, sweep: &Sweep) {
         for (sentence, cells) in sentences.iter().take(SHOWN) {
             page.say(&format!("  - {}: {sentence}", words::cells(cells)));
         }
-        let left: usize = sentences.iter().skip(SHOWN).map(|(_, cells)| cells.len()).sum();
-        if left > 0 {
-            let cells = if left == 1 { "1 other cell".to_owned() } else { format!("{left} other cells") };
-            page.say(&format!("  - the same of {cells}; --json has them all"));
+        match doubt.beyond(SHOWN) {
+            0 => {}
+            n => page.say(&format!("  - the same of {} more; --json has them all", words::number(n))),
         }
+    }
+    if !sweep.cells.is_empty() {
+        page.title("Checks:");
+        words::checked(sweep).iter().for_each(|sentence| page.say(&format!("{sentence}.")));
     }
 }

@@ -1,7 +1,10 @@
 //! What patterns and faults are, in plain words.
 
+use super::facts;
+use crate::probe::sweep::check::is_judged;
 use crate::probe::sweep::{CellResult, Environment, Pattern, Regime, Stopped, Sweep, SweepFault};
 use crate::units::Bytes;
+use crate::units::figures::duration;
 
 const KIB: u32 = 1 << 10;
 
@@ -166,10 +169,10 @@ pub(super) fn conditions(sweep: &Sweep) -> Option<String> {
     let regimes: Vec<_> = regimes.into_iter().map(regime).collect();
     Some(format!(
         "{} a cell after {} of warm-up, {}, {jobs}, working set {}; regime {}",
-        span(|cell| cell.seconds),
-        span(|cell| cell.warm_up_seconds),
+        span(CellResult::seconds_each),
+        span(CellResult::warm_up_each),
         match rounds {
-            Some(rounds) => format!("{rounds} rounds"),
+            Some(rounds) => format!("{rounds} rounds of it"),
             None => "one round".to_owned(),
         },
         Bytes::new(cell.file_size),
@@ -179,14 +182,63 @@ pub(super) fn conditions(sweep: &Sweep) -> Option<String> {
 
 /// What is to be known before numbers of a cell are copied into a config.
 pub(super) fn of_copies(cell: &CellResult) -> Option<String> {
+    if let Some(doubt) = doubt(cell) {
+        return Some(format!("That cell {doubt}: do not copy these before you know why"));
+    }
     if cell.regime == Regime::Burst {
         return Some("Measured on burst credit: what lasts is less".to_owned());
     }
-    if cell.seconds < 60.0 {
+    if cell.seconds_each() < 60.0 {
+        let rounds = if cell.rounds.is_some() { " at a time" } else { "" };
         return Some(format!(
-            "Measured for {:.0} s only: a burst may end later; run the preset endurance before you rely on it",
-            cell.seconds
+            "Measured for {:.0} s{rounds} only: a burst may end later; run the preset endurance before you rely on it",
+            cell.seconds_each()
         ));
     }
-    (!cell.faults.is_empty()).then(|| "That cell is in doubt: see below".to_owned())
+    cell.faults.contains(&SweepFault::VolatileCache).then(|| {
+        "Nothing flushed these writes: what is durable, as InnoDB asks for it by default, may be slower"
+            .to_owned()
+    })
+}
+
+/// What speaks against a figure of a cell, after its name; `None` where nothing does.
+pub(super) fn doubt(cell: &CellResult) -> Option<&'static str> {
+    match (facts::sound(cell), cell.stopped) {
+        (true, _) => None,
+        (false, Some(_)) => Some("ended early"),
+        (false, None) => Some("is in doubt"),
+    }
+}
+
+/// What the checks came to where they found nothing, and what they could not judge: sentences without an end.
+pub(super) fn checked(sweep: &Sweep) -> Vec<String> {
+    let mut said = Vec::new();
+    if sweep.cells.iter().all(|cell| cell.faults.is_empty()) {
+        said.push("No check found a fault".to_owned());
+    }
+    let all = sweep.cells.len();
+    let short = sweep.cells.iter().filter(|cell| !is_judged(cell)).count();
+    if short > 0 {
+        said.push(format!(
+            "{short} of {} too short or too thin for all checks (a second and 100 operations, to the end), so not all were made",
+            if all == 1 { "1 cell is".to_owned() } else { format!("{all} cells are") }
+        ));
+    }
+    if sweep.cells.iter().all(|cell| cell.promised_iops.is_none()) {
+        said.push(
+            "No promise is known, so nothing was held against one (--promised-iops, --promised-throughput)"
+                .to_owned(),
+        );
+    }
+    said
+}
+
+/// A duration, or what stands for none.
+pub(super) fn or_dash(nanos: Option<u64>, dash: &str) -> String {
+    nanos.map_or_else(|| dash.to_owned(), duration)
+}
+
+/// `1 cell`, `3 cells`.
+pub(super) fn number(n: usize) -> String {
+    if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
 }

@@ -11,6 +11,13 @@ pub(super) struct RelativeError {
     pub(super) freedom: f64,
 }
 
+impl RelativeError {
+    /// With other independent errors in it, of which nothing else is known.
+    pub(super) fn with(self, others: [f64; 2]) -> Self {
+        Self { error: (self.error.powi(2) + others[0].powi(2) + others[1].powi(2)).sqrt(), ..self }
+    }
+}
+
 /// The batches that a round is cut into …
 const BATCHES: usize = 8;
 /// … and how many there must be, or their scatter is not known.
@@ -22,26 +29,21 @@ const UNSEEN_RATE: f64 = 0.03;
 /// Histograms do not tell durations apart that are nearer.
 const DIGITS: f64 = 0.001;
 
-/// Of a figure: for a quantile on the side where it lies `above` or below itself.
+/// Of a figure, as its spans tell it: for a quantile on the side where it lies `above` or below itself.
 pub(super) fn of(figure: Figure, run: &Run, above: bool) -> Option<RelativeError> {
-    let between = between_rounds(figure, run);
-    let within = match figure.quantile() {
-        None => of_rate(run),
-        Some(quantile) => of_quantile(quantile, run, above)?,
-    };
-    Some(RelativeError { error: within.error.max(between), ..within })
+    match figure.quantile() {
+        None => Some(of_rate(run)),
+        Some(quantile) => of_quantile(quantile, run, above),
+    }
 }
 
-/// Of the difference of two logarithms. `others` are independent errors of each that nothing is known of.
-pub(super) fn joined(errors: [RelativeError; 2], others: [f64; 2]) -> RelativeError {
+/// Of the difference of two logarithms.
+pub(super) fn joined(errors: [RelativeError; 2]) -> RelativeError {
     let squares = errors.map(|e| e.error.powi(2));
     let own: f64 = squares.iter().sum();
     let weights: f64 = squares.iter().zip(errors).map(|(square, e)| square.powi(2) / e.freedom).sum();
     let freedom = if weights > 0.0 { own.powi(2) / weights } else { f64::INFINITY };
-    RelativeError {
-        error: (own + others[0].powi(2) + others[1].powi(2)).sqrt(),
-        freedom: freedom.clamp(3.0, 200.0),
-    }
+    RelativeError { error: own.sqrt(), freedom }
 }
 
 fn of_rate(run: &Run) -> RelativeError {
@@ -101,20 +103,6 @@ fn over_rounds(errors: impl Iterator<Item = RelativeError>) -> Option<RelativeEr
         error: squares.sqrt() / count,
         freedom: all.iter().map(|e| e.freedom).sum(),
     })
-}
-
-/// Standard error that the scatter of rounds shows; 0 where there is one.
-fn between_rounds(figure: Figure, run: &Run) -> f64 {
-    let level = |round: &SpanFigures| {
-        let operations: f64 = round.operations.iter().map(|n| f64::from(*n)).sum();
-        let time = round.seconds * round.operations.len() as f64;
-        let busy: f64 =
-            round.operations.iter().zip(&round.mean_ns).map(|(n, mean)| f64::from(*n) * *mean as f64).sum();
-        let value = if figure == Figure::Rate { operations / time } else { busy / operations };
-        value.ln()
-    };
-    let levels: Vec<f64> = run.rounds.iter().map(level).filter(|level| level.is_finite()).collect();
-    deviation(&levels).map_or(0.0, |deviation| deviation / (levels.len() as f64).sqrt())
 }
 
 /// Standard error of the mean of a series whose level may drift: the scatter of its eighths, which has in it whatever connects their

@@ -4,15 +4,18 @@
 //! operations, because operations of a disk depend on each other, and their level drifts. It is taken from the equal spans of the run
 //! (`spans`): the scatter of its eighths is its standard error, undivided, as for a level that drifts over all times alike. For a quantile,
 //! the spans tell how far off the share of operations above it may be, and the histogram tells which durations lie at the ends
-//! of that. Where there were rounds, their scatter is a second witness, and the wider one counts.
+//! of that. Where there were rounds, their scatter is a second witness (`rounds`). Each has its own Student's t, and a change must be
+//! more than chance to both.
 //!
 //! Of many comparisons some look significant by chance. So the whole list is judged at once (Benjamini and Hochberg): where nothing
 //! changed, the chance that anything in the list is called a change is [`CHANCE`], however long the list is.
 
 mod error;
 mod quantiles;
+mod rounds;
 
 pub use quantiles::Quantiles;
+pub use rounds::Scatter;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -22,6 +25,8 @@ use error::{RelativeError, joined};
 /// The chance that a list of comparisons in which nothing changed has a change.
 pub const CHANCE: f64 = 0.01;
 
+/// With more of them a t distribution is a normal one.
+const MOST_FREEDOM: f64 = 200.0;
 /// Longer runs have all that they can tell in their spans.
 const ENOUGH_SECONDS: f64 = 3.0;
 
@@ -110,24 +115,29 @@ pub enum Verdict {
     Unsure,
 }
 
-/// Compares a figure. `None` where one of the runs does not have it.
-pub fn change(figure: Figure, first: &Run, second: &Run) -> Option<Change> {
+/// Compares a figure; `scatter` is how rounds differ in all cells that are compared. `None` where one of the runs does not have it.
+pub fn change(figure: Figure, first: &Run, second: &Run, scatter: &Scatter) -> Option<Change> {
     let value = |run: &Run| match figure.quantile() {
         None => (run.rate > 0.0).then(|| run.rate.ln()),
         Some(quantile) => run.quantiles.ln_at(quantile),
     };
     let difference = value(second)? - value(first)?;
     let rising = difference > 0.0;
-    let errors = [error::of(figure, first, rising)?, error::of(figure, second, !rising)?];
-    let RelativeError { error, freedom } =
-        joined(errors, [first, second].map(|run| figure.between_runs(run.seconds)));
-    let bell = StudentsT::new(0.0, 1.0, freedom).ok()?;
-    let half = error * bell.inverse_cdf(0.975);
+    let within = joined([error::of(figure, first, rising)?, error::of(figure, second, !rising)?]);
+    let between = scatter.error(figure, [first, second]);
+    let unseen = [first, second].map(|run| figure.between_runs(run.seconds));
+    let (mut half, mut chance) = (0.0f64, 0.0f64);
+    for seen in [Some(within), between].into_iter().flatten() {
+        let RelativeError { error, freedom } = seen.with(unseen);
+        let bell = StudentsT::new(0.0, 1.0, freedom.clamp(1.0, MOST_FREEDOM)).ok()?;
+        half = half.max(error * bell.inverse_cdf(0.975));
+        chance = chance.max(2.0 * bell.cdf(-difference.abs() / error));
+    }
     Some(Change {
         figure,
         ratio: difference.exp(),
         interval: ((difference - half).exp(), (difference + half).exp()),
-        chance: 2.0 * bell.cdf(-difference.abs() / error),
+        chance,
     })
 }
 

@@ -4,6 +4,8 @@
 //! CPUs on which compilers ran: ten kinds of cells (4 KiB to 1 MiB, reads and writes, depth 1 to 32), each run two rounds of
 //! 1.5 s, in turn with the other run's (A B B A). A line is a run: operations, seconds, quantiles, spans of each round.
 
+mod rounds;
+
 use std::io::{BufRead, BufReader};
 
 use flate2::read::GzDecoder;
@@ -104,25 +106,45 @@ fn pairs_of_synthetic() -> Vec<[Recorded; 2]> {
     (0..100).map(|kind| [synthetic(kind, &mut rng), synthetic(kind, &mut rng)]).collect()
 }
 
+/// All figures of all cells.
+fn changes(cells: &[[&Run; 2]]) -> Vec<Change> {
+    let scatter = Scatter::of(cells);
+    let of = |[a, b]: &[&Run; 2]| Figure::ALL.map(|figure| change(figure, a, b, &scatter));
+    cells.iter().flat_map(of).flatten().collect()
+}
+
 fn verdicts(first: &Recorded, second: &Recorded) -> Vec<(Figure, Verdict)> {
     let (first, second) = (first.run(), second.run());
-    let changes: Vec<Change> =
-        Figure::ALL.iter().filter_map(|figure| change(*figure, &first, &second)).collect();
+    let changes = changes(&[[&first, &second]]);
     changes.iter().map(|change| change.figure).zip(judge(&changes)).collect()
 }
 
+fn moved(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Worse | Verdict::Better)
+}
+
 fn alarms(pairs: &[[Recorded; 2]]) -> usize {
-    let moved = |verdict: &Verdict| matches!(verdict, Verdict::Worse | Verdict::Better);
     pairs.iter().filter(|[a, b]| verdicts(a, b).iter().any(|(_, verdict)| moved(verdict))).count()
 }
 
-/// How many pairs have that figure worse, and in how many it is wrongly called the same, after `change`.
-fn found(pairs: &[[Recorded; 2]], figure: Figure, change: impl Fn(Recorded) -> Recorded) -> (usize, usize) {
-    let of = |wanted: Verdict| {
-        let has = |[a, b]: &&[Recorded; 2]| verdicts(a, &change(b.clone())).contains(&(figure, wanted));
-        pairs.iter().filter(has).count()
-    };
-    (of(Verdict::Worse), of(Verdict::Same))
+/// How many pairs have that figure worse, and in how many it is wrongly called the same, after `change`: `list` of them are compared
+/// at once.
+fn found(
+    pairs: &[[Recorded; 2]],
+    list: usize,
+    figure: Figure,
+    change: impl Fn(Recorded) -> Recorded,
+) -> (usize, usize) {
+    let (mut worse, mut same) = (0, 0);
+    for list in pairs.chunks(list) {
+        let runs: Vec<[Run; 2]> = list.iter().map(|[a, b]| [a.run(), change(b.clone()).run()]).collect();
+        let changes = changes(&runs.iter().map(|[a, b]| [a, b]).collect::<Vec<_>>());
+        for (_, verdict) in changes.iter().zip(judge(&changes)).filter(|(c, _)| c.figure == figure) {
+            worse += usize::from(verdict == Verdict::Worse);
+            same += usize::from(verdict == Verdict::Same);
+        }
+    }
+    (worse, same)
 }
 
 #[test]
@@ -131,6 +153,11 @@ fn where_nothing_changed_on_a_real_disk_at_most_two_of_a_hundred_pairs_are_calle
     assert_eq!(pairs.len(), 100);
     let alarms = alarms(&pairs);
     assert!(alarms <= 2, "{alarms} of 100");
+    let runs: Vec<[Run; 2]> = pairs.iter().map(|[a, b]| [a.run(), b.run()]).collect();
+    for list in runs.chunks(10) {
+        let changes = changes(&list.iter().map(|[a, b]| [a, b]).collect::<Vec<_>>());
+        assert!(!judge(&changes).iter().any(moved), "{changes:?}");
+    }
 }
 
 /// The recorded disk drifts by more than a tenth between rounds, so that a tenth cannot be found: then it must be called unsure.
@@ -143,11 +170,13 @@ fn a_change_that_cannot_be_seen_on_a_drifting_disk_is_never_called_none() {
         (Figure::P99, &|run| run.slower(0.98, 1.25)),
     ];
     for (figure, change) in changes {
-        let (_, missed) = found(&pairs, figure, change);
-        assert!(missed <= 2, "{figure:?}: {missed} of 100 called the same");
+        for list in [1, 10] {
+            let (_, missed) = found(&pairs, list, figure, change);
+            assert!(missed <= 2, "{figure:?}: {missed} of 100 called the same");
+        }
     }
-    // What is larger than the drift is found.
-    let (halved, _) = found(&pairs, Figure::Rate, |run| run.stretched(3.0));
+    // What is larger than the drift is found, where other cells tell how far two rounds lie apart.
+    let (halved, _) = found(&pairs, 10, Figure::Rate, |run| run.stretched(3.0));
     assert!(halved >= 90, "{halved} of 100");
 }
 
@@ -156,11 +185,11 @@ fn connected_durations_have_no_false_alarms_and_every_real_one() {
     let pairs = pairs_of_synthetic();
     let alarms = alarms(&pairs);
     assert!(alarms <= 2, "{alarms} of 100");
-    let (slower, _) = found(&pairs, Figure::Rate, |run| run.stretched(1.0 / 0.9));
+    let (slower, _) = found(&pairs, 1, Figure::Rate, |run| run.stretched(1.0 / 0.9));
     assert!(slower >= 95, "IOPS − 10 %: {slower} of 100");
-    let (median, _) = found(&pairs, Figure::P50, |run| run.slower(0.0, 1.1));
+    let (median, _) = found(&pairs, 1, Figure::P50, |run| run.slower(0.0, 1.1));
     assert!(median >= 95, "p50 + 10 %: {median} of 100");
-    let (tail, _) = found(&pairs, Figure::P99, |run| run.slower(0.98, 1.25));
+    let (tail, _) = found(&pairs, 1, Figure::P99, |run| run.slower(0.98, 1.25));
     assert!(tail >= 90, "p99 + 25 %: {tail} of 100");
 }
 
@@ -168,12 +197,10 @@ fn connected_durations_have_no_false_alarms_and_every_real_one() {
 #[test]
 fn a_whole_file_of_cells_has_no_more_false_alarms_than_one() {
     let pairs = pairs_of_synthetic();
-    let changes: Vec<Change> = (pairs.iter())
-        .flat_map(|[a, b]| Figure::ALL.iter().filter_map(|figure| change(*figure, &a.run(), &b.run())))
-        .collect();
+    let runs: Vec<[Run; 2]> = pairs.iter().map(|[a, b]| [a.run(), b.run()]).collect();
+    let changes = changes(&runs.iter().map(|[a, b]| [a, b]).collect::<Vec<_>>());
     assert_eq!(changes.len(), 300);
-    let moved = judge(&changes).iter().filter(|v| matches!(v, Verdict::Worse | Verdict::Better)).count();
-    assert_eq!(moved, 0);
+    assert!(!judge(&changes).iter().any(moved));
 }
 
 #[test]
@@ -191,10 +218,12 @@ fn a_small_change_is_none_however_sure_it_is() {
 #[test]
 fn without_spans_little_is_sure() {
     let blank = |rate: f64| Run { operations: 10_000, seconds: 10.0, rate, ..Run::default() };
-    let of = |rate: f64| judge(&[change(Figure::Rate, &blank(1000.0), &blank(rate)).unwrap()]);
+    let of = |rate: f64| {
+        judge(&[change(Figure::Rate, &blank(1000.0), &blank(rate), &Scatter::default()).unwrap()])
+    };
     assert_eq!((of(950.0), of(700.0)), (vec![Verdict::Unsure], vec![Verdict::Worse]));
-    assert_eq!(change(Figure::P99, &blank(1.0), &blank(1.0)), None);
-    assert_eq!(change(Figure::Rate, &blank(0.0), &blank(1.0)), None);
+    assert_eq!(change(Figure::P99, &blank(1.0), &blank(1.0), &Scatter::default()), None);
+    assert_eq!(change(Figure::Rate, &blank(0.0), &blank(1.0), &Scatter::default()), None);
 }
 
 proptest! {
@@ -205,14 +234,14 @@ proptest! {
     ) {
         let spans = SpanFigures {
             seconds, mean_ns: counts.iter().map(|n| u64::from(*n)).collect(), operations: counts,
-            above_p50: above.clone(), above_p99: above,
+            above_p50: above.clone(), above_p99: above, p50_ns: points.first().map(|p| p.1), p99_ns: None,
         };
         let quantiles = Quantiles::of_points(points);
-        let run = Run { operations: 7, seconds, rate, quantiles, rounds: vec![spans], scatter: Some((0.1, 3)) };
+        let run = Run { operations: 7, seconds, rate, quantiles, rounds: vec![spans.clone(), spans], scatter: Some((0.1, 3)) };
         let other = Run { rate: 10.0, rounds: Vec::new(), ..run.clone() };
         for figure in Figure::ALL {
             for (a, b) in [(&run, &other), (&other, &run), (&run, &run)] {
-                if let Some(change) = change(figure, a, b) {
+                if let Some(change) = change(figure, a, b, &Scatter::of(&[[a, b], [b, b]])) {
                     prop_assert!(change.ratio.is_finite() && change.chance >= 0.0 && change.chance <= 1.0, "{change:?}");
                     prop_assert_eq!(judge(&[change]).len(), 1);
                 }

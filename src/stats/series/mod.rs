@@ -109,6 +109,14 @@ fn halves_ratio(series: &[f64]) -> Option<f64> {
     (first > 0.0).then(|| second / first)
 }
 
+/// How far off the mean of a few independent values may be by chance, as a share of it: half of its 95 % interval, 1 at most. `None`
+/// of less than two.
+pub fn noise_of_mean(values: &[f64]) -> Option<f64> {
+    let mean = mean(values);
+    let error = plain_error(values).filter(|_| mean > 0.0)?;
+    Some((error.half_width() / mean).min(1.0))
+}
+
 /// How far off a mean is by chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MeanError {
@@ -128,14 +136,10 @@ impl MeanError {
 /// The widest of the standard errors that batches of 1, 2, 4 … spans and the correlation of neighbours give. Batches that are
 /// longer than what connects the spans are as good as independent, and tell the truth; shorter ones say too little, never too much.
 pub(super) fn error_of_mean(series: &[f64]) -> Option<MeanError> {
-    let plain = |series: &[f64]| {
-        let freedom = series.len().checked_sub(1)? as f64;
-        Some(MeanError { error: deviation(series)? / (series.len() as f64).sqrt(), freedom })
-    };
     if series.len() < ENOUGH_FOR_NOISE {
         return None;
     }
-    let whole = plain(series)?;
+    let whole = plain_error(series)?;
     let inflation = correlation_inflation(series);
     let by_neighbours = MeanError {
         error: whole.error * inflation.sqrt(),
@@ -144,8 +148,14 @@ pub(super) fn error_of_mean(series: &[f64]) -> Option<MeanError> {
     let sizes = (1..).map(|power| 1usize << power);
     let batches = sizes
         .take_while(|size| series.len() / size >= LEAST_BATCHES)
-        .filter_map(|size| plain(&series.chunks_exact(size).map(mean).collect::<Vec<_>>()));
+        .filter_map(|size| plain_error(&series.chunks_exact(size).map(mean).collect::<Vec<_>>()));
     batches.chain([whole, by_neighbours]).max_by(|a, b| a.half_width().total_cmp(&b.half_width()))
+}
+
+/// As of independent values.
+fn plain_error(values: &[f64]) -> Option<MeanError> {
+    let freedom = values.len().checked_sub(1)? as f64;
+    Some(MeanError { error: deviation(values)? / (values.len() as f64).sqrt(), freedom })
 }
 
 /// By what the variance of the mean grows where each span depends on the one before: (1 + r) ÷ (1 − r), with r freed of the bias

@@ -64,7 +64,7 @@ impl Row {
             sizes: self.least_size_gib.map(|least| (least * GIB, u64::MAX)),
             ..Promise::default()
         };
-        judge(&mut cells, &promise, false);
+        judge(&mut cells, &promise);
         let mut found: Vec<_> = cells.into_iter().flat_map(|cell| cell.faults).collect();
         found.sort_unstable();
         found.dedup();

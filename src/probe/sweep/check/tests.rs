@@ -7,7 +7,7 @@ use crate::probe::sweep::fixture::cell;
 use crate::probe::sweep::{Shape, Stopped};
 
 fn judged(mut cells: Vec<CellResult>, promise: &Promise) -> Vec<CellResult> {
-    judge(&mut cells, promise, false);
+    judge(&mut cells, promise);
     cells
 }
 
@@ -157,17 +157,17 @@ fn halves_are_held_against_their_noise() {
 }
 
 #[test]
-fn sizes_caches_and_what_the_rig_saw() {
+fn sizes_and_what_the_rig_saw() {
     let mut odd = cell(Pattern::RandWrite, 4096, 4, 4000.0);
     odd.bytes_per_second *= 64.0;
     odd.faults.push(SweepFault::Starved);
     odd.evidence.insert(SweepFault::Starved, "seen".into());
     let mut cells = vec![odd, cell(Pattern::RandRead, 4096, 4, 4000.0)];
-    judge(&mut cells, &Promise::default(), true);
-    judge(&mut cells, &Promise::default(), true);
+    judge(&mut cells, &Promise::default());
+    judge(&mut cells, &Promise::default());
     assert_eq!(
         cells[0].faults,
-        [SweepFault::SizeMismatch, SweepFault::VolatileCache, SweepFault::Starved],
+        [SweepFault::SizeMismatch, SweepFault::Starved],
         "once each, however often it is judged"
     );
     assert_eq!(cells[0].evidence[&SweepFault::Starved], "seen");

@@ -36,7 +36,7 @@ fn figure(page: &mut String, caption: &str, chart: &Chart) {
 /// Over depth, or over committers.
 fn depths(family: &Family) -> Axis {
     let first = family.cells[0];
-    let all: Vec<f64> = family.cells.iter().map(|cell| f64::from(facts::outstanding(cell))).collect();
+    let all: Vec<f64> = family.cells.iter().map(|cell| f64::from(cell.outstanding())).collect();
     let ends = all.iter().fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(*v), h.max(*v)));
     Axis {
         scale: Scale::between(ends.0, ends.1),
@@ -50,7 +50,7 @@ fn line(name: &str, colour: usize, style: Style, points: Vec<(f64, f64)>) -> Ser
 }
 
 fn over_depth(family: &Family, of: impl Fn(&CellResult) -> Option<f64>) -> Vec<(f64, f64)> {
-    let point = |cell: &&CellResult| Some((f64::from(facts::outstanding(cell)), of(cell)?));
+    let point = |cell: &&CellResult| Some((f64::from(cell.outstanding()), of(cell)?));
     family.cells.iter().filter_map(point).collect()
 }
 
@@ -61,7 +61,7 @@ fn rates(page: &mut String, family: &Family) {
     let mut measured = line("", 0, Style::Line, over_depth(family, |cell| Some(cell.iops * unit)));
     let span = |cell: &&CellResult| {
         let rounds = cell.rounds?;
-        Some((f64::from(facts::outstanding(cell)), rounds.iops_min * unit, rounds.iops_max * unit))
+        Some((f64::from(cell.outstanding()), rounds.iops_min * unit, rounds.iops_max * unit))
     };
     measured.spans = family.cells.iter().filter_map(span).collect();
     let promised = over_depth(family, |cell| cell.promised_iops.map(|iops| iops * unit));
@@ -213,7 +213,11 @@ pub(super) fn course(page: &mut String, cell: &CellResult) {
         words::name(cell),
         words::place(cell)
     );
-    figure(page, "IOPS", &chart);
+    let what = match cell.rounds {
+        Some(rounds) => format!("IOPS in the last of {} rounds", rounds.count),
+        None => "IOPS".to_owned(),
+    };
+    figure(page, &what, &chart);
     page.push_str("</div>");
 }
 
@@ -247,7 +251,7 @@ pub(super) fn cells_table(cells: &[&CellResult], named: bool) -> String {
 }
 
 fn row(table: &mut String, cell: &CellResult, operation: crate::probe::sweep::Operation, named: bool) {
-    let or_dash = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), duration);
+    let or_dash = |nanos: Option<u64>| words::or_dash(nanos, "–");
     let latency = cell.latency_ns.get(&operation).copied().unwrap_or_default();
     let all = (cell.iops, cell.bytes_per_second);
     let (iops, bytes) = cell.streams.get(&operation).map_or(all, |s| (s.iops, s.bytes_per_second));
