@@ -14,6 +14,8 @@ use super::mounts::is_mounted;
 use super::rules::{Count, Credits, Hang, Op, Pace, Rules};
 use super::scratch::Scratch;
 use serve::Disk;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,15 +159,19 @@ impl Default for FuseDisk {
 }
 
 impl Drop for FuseDisk {
-    /// Gates open first: an unmount waits for what is inside. A disk still in use is taken from the name space, and
-    /// its session ends with its last user.
+    /// Gates open first: an unmount waits for what is inside. A disk still in use is taken from the name space and its connection cut:
+    /// who has a file open there, be it this process, would wait at its end for an answer from a server that has gone.
     fn drop(&mut self) {
         for op in Op::ALL {
             self.heal(op);
         }
         self.rules.release(&Op::ALL);
         if is_mounted(&self.path) && try_run("umount", &[&self.path]).is_err() {
+            let connection = fs::metadata(&self.path).map(|root| rustix::fs::minor(root.dev()));
             let _ = try_run("umount", &["-l".as_ref(), self.path.as_os_str()]);
+            if let Ok(number) = connection {
+                let _ = fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1");
+            }
             return;
         }
         if let Some(session) = self.session.take() {
