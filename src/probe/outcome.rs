@@ -258,7 +258,7 @@ pub struct Outcome {
     pub cost: Cost,
     /// Truth checks that were made in this run; those not named keep their last verdict.
     pub findings: Vec<Finding>,
-    /// Device requests that one commit caused, where counters tell.
+    /// Device requests that one commit causes, where counters tell: by this run, or by the last one that was held against them.
     pub per_commit: Option<PerCommit>,
     /// Whether the run was good.
     pub result: Result<(), Failure>,
