@@ -35,7 +35,9 @@ impl Files {
             diskstats: file("diskstats"),
             stat: file("stat"),
             vmstat: file("vmstat"),
-            pressure: ["pressure/io", "pressure/cpu", "pressure/memory"].map(file),
+            // Two short lines, which the kernel gives to one read.
+            pressure: ["pressure/io", "pressure/cpu", "pressure/memory"]
+                .map(|name| Reread::attribute(roots.proc.join(name))),
         };
         Self { sampler: Sampler::new(), roots: roots.clone(), proc, sequences: BTreeMap::new() }
     }

@@ -29,7 +29,7 @@ impl Reread {
         Self { path: path.into(), at_once: false, file: None, bytes: Vec::new() }
     }
 
-    /// An attribute of sysfs: at most a page, and a single system call.
+    /// An attribute of sysfs, or another text that the kernel gives to one read: at most a page, and a single system call.
     pub fn attribute(path: impl Into<PathBuf>) -> Self {
         Self { at_once: true, ..Self::file(path) }
     }
