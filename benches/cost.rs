@@ -1,5 +1,5 @@
 //! What the daemon costs: CPU, memory, threads and descriptors with 20 targets on 20 disks, whether it keeps its slots, whether
-//! the disks' own counters agree with it, and how long a scrape takes.
+//! the disks' own counters agree with it, how long a scrape takes, and what the bare operations cost on that machine.
 //!
 //! ```text
 //! cargo bench --bench cost -- --output docs/data/cost.jsonl
@@ -21,6 +21,8 @@
 )]
 #![allow(dead_code, unreachable_pub, reason = "a test of the documents uses the rest of what is shared")]
 
+#[path = "support/bare.rs"]
+mod bare;
 #[path = "../tests/lab/mod.rs"]
 mod lab;
 #[path = "support/machine.rs"]
@@ -84,7 +86,9 @@ fn main() {
     println!("{} disks are made", disks.len());
     // The first daemon lays out all files; those that follow find them.
     let span = Duration::from_secs(arguments.seconds);
+    raw.put(Line::Bare(bare::measure(&disks, span / 3)));
     measure(&mut raw, &disks, Variant::Default, span);
+    raw.put(Line::Bare(bare::measure(&disks, span / 3)));
     if !arguments.brief {
         measure(&mut raw, &disks, Variant::Threads, span);
         for targets in [1, 5, 10, 20].into_iter().filter(|n| *n <= disks.len()) {

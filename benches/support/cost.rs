@@ -14,6 +14,22 @@ pub enum Line {
     Cost(Cost),
     /// A series of scrapes, one after the other.
     Scrapes(Scrapes),
+    /// What the bare operations cost.
+    Bare(Bare),
+}
+
+/// The same operations at the same pace on the same disks, by threads that do nothing else: no clock, check, book or metric. What
+/// they cost, any program pays that asks these disks as often.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bare {
+    /// Disks, each with a thread that commits and one that reads.
+    pub targets: usize,
+    /// Length of the span.
+    pub seconds: f64,
+    /// What the committing threads cost.
+    pub commits: Threads,
+    /// What the reading threads cost.
+    pub reads: Threads,
 }
 
 /// What was run where.
@@ -170,9 +186,12 @@ pub fn section(title: &str, about: &str, lines: &[Line]) -> String {
     costs.iter().for_each(|cost| cost_row(&mut text, cost));
     witnesses(&mut text, &costs);
     text.push_str("\nWhere the CPU time went, in the default daemon:\n");
-    if let Some(cost) = costs.iter().find(|c| c.variant == Variant::Default) {
+    let default = costs.iter().copied().find(|c| c.variant == Variant::Default);
+    if let Some(cost) = default {
         by_thread(&mut text, cost);
     }
+    let bare = lines.iter().filter_map(|l| if let Line::Bare(b) = l { Some(b) } else { None }).collect();
+    floor(&mut text, default, bare);
     scrape_table(&mut text, &scrapes(lines, true));
     verdicts(&mut text, &costs, &scrapes(lines, false));
     text
@@ -184,7 +203,7 @@ fn scrapes(lines: &[Line], hour_too: bool) -> Vec<&Scrapes> {
     let mut found = Vec::new();
     for line in lines {
         match line {
-            Line::Run(_) => {}
+            Line::Run(_) | Line::Bare(_) => {}
             Line::Cost(cost) => probes_hard = cost.variant == Variant::Hour,
             Line::Scrapes(scrapes) if hour_too || !probes_hard => found.push(scrapes),
             Line::Scrapes(_) => {}
@@ -273,6 +292,41 @@ fn by_thread(text: &mut String, cost: &Cost) {
         let Threads { name, count, cpu_seconds, sleeps } = threads;
         let (share, rate) = (cpu_seconds / cost.seconds * 100.0, *sleeps as f64 / cost.seconds);
         let _ = writeln!(text, "| `{name}` | {count} | {share:.3} | {rate:.1} |");
+    }
+}
+
+/// What is the disks' and the machine's, and what is ours.
+fn floor(text: &mut String, default: Option<&Cost>, bare: Vec<&Bare>) {
+    if bare.is_empty() {
+        return;
+    }
+    text.push_str(
+        "\nThe bare operations beside it, before and after: threads that do the same writes, syncs and reads at the same pace on the \
+         same disks and nothing else, no clock, check, book or metric. This much any program pays on this machine that asks the \
+         disks as often.\n\n\
+         | bare | s | commits: CPU, % of a core | sleeps a second | reads: CPU, % of a core | sleeps a second | together |\n\
+         |---|--:|--:|--:|--:|--:|--:|\n",
+    );
+    let share = |bare: &Bare, threads: &Threads| threads.cpu_seconds / bare.seconds * 100.0;
+    let both = |bare: &Bare| share(bare, &bare.commits) + share(bare, &bare.reads);
+    for bare in &bare {
+        let rate = |threads: &Threads| threads.sleeps as f64 / bare.seconds;
+        let _ = writeln!(
+            text,
+            "| {} disks | {:.0} | {:.3} | {:.1} | {:.3} | {:.1} | {:.3} |",
+            bare.targets,
+            bare.seconds,
+            share(bare, &bare.commits),
+            rate(&bare.commits),
+            share(bare, &bare.reads),
+            rate(&bare.reads),
+            both(bare),
+        );
+    }
+    let mean = bare.iter().map(|bare| both(bare)).sum::<f64>() / bare.len() as f64;
+    if let Some(cost) = default {
+        let times = percent(cost) / mean;
+        let _ = writeln!(text, "\nThe default daemon cost {times:.2} times what the bare operations did.");
     }
 }
 
