@@ -6,8 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Times that both are run, in turn.
+/// Times that both are run, in turn; so often again, up to three times, where the median does not agree: what is another cell is so
+/// each time, and what the machine does passes.
 const TURNS: usize = 3;
+const MOST_TURNS: usize = 3 * TURNS;
 /// On a shared machine fio differs from itself by up to this factor in runs of a second. A cell at another depth, block size or
 /// pattern differs by more.
 const NOISE: f64 = 2.0;
@@ -22,21 +24,29 @@ fn the_lines_beside_fio_measure_the_same() {
     let blocks = blocks();
     assert_eq!(blocks.len(), 7, "docs/from-fio.md has lost lines");
     for [theirs, ours] in &blocks {
-        let turns: Vec<Value> = (0..TURNS).map(|_| turn(theirs, ours, folder.path())).collect();
+        let (mut turns, mut apart) = (Vec::new(), Vec::new());
+        while turns.is_empty() || (!apart.is_empty() && turns.len() < MOST_TURNS) {
+            turns.extend((0..TURNS).map(|_| turn(theirs, ours, folder.path())));
+            apart = apart_by_more_than_noise(&turns);
+        }
         let streams = turns[0]["cells"].as_array().unwrap().len();
         assert_eq!(streams, if theirs.contains("rwmixread") { 2 } else { 1 }, "{theirs}");
-        for stream in 0..streams {
-            let mut ratios: Vec<f64> =
-                turns.iter().map(|turn| turn["cells"][stream]["iops"]["ratio"].as_f64().unwrap()).collect();
-            ratios.sort_by(f64::total_cmp);
-            println!("{ours}\n  IOPS ours / fio: {ratios:.2?}");
-            let median = ratios[TURNS / 2];
-            if !(1.0 / NOISE..NOISE).contains(&median) {
-                wrong.push(format!("{ours}: {ratios:.2?}"));
-            }
-        }
+        wrong.extend(apart.into_iter().map(|ratios| format!("{ours}: {ratios:.2?}")));
     }
     assert!(wrong.is_empty(), "IOPS ours ÷ fio's:\n{}", wrong.join("\n"));
+}
+
+/// Of each stream whose median ratio of IOPS, ours to fio's, is off: all ratios, sorted.
+fn apart_by_more_than_noise(turns: &[Value]) -> Vec<Vec<f64>> {
+    let streams = turns[0]["cells"].as_array().unwrap().len();
+    let ratios = |stream: usize| {
+        let of = |turn: &Value| turn["cells"][stream]["iops"]["ratio"].as_f64().unwrap();
+        let mut ratios: Vec<f64> = turns.iter().map(of).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios
+    };
+    let is_apart = |ratios: &Vec<f64>| !(1.0 / NOISE..NOISE).contains(&ratios[ratios.len() / 2]);
+    (0..streams).map(ratios).filter(is_apart).collect()
 }
 
 /// The lines of each block that has both, fio's first.
