@@ -258,7 +258,7 @@ fn a_path_that_goes_in_the_middle_leaves_what_was_measured() {
     std::thread::sleep(Duration::from_millis(2500));
     run("umount", &["-l".as_ref(), disk.path().as_os_str()]);
     let (code, said, document) = sweep.end();
-    assert_eq!((code, &document["stopped"]), (Some(1), &"error".into()), "{said}");
+    assert_eq!((code, &document["stopped"]), (Some(2), &"error".into()), "{said}");
     assert!(
         said.lines().count() == 2 && said.contains("/.diskcanary/reads is not in its place: ENOENT"),
         "{said}"
