@@ -8,19 +8,10 @@ use crate::stats::Histogram;
 use crate::stats::compare::{Quantiles, Run};
 use crate::units::Bytes;
 
-/// With these a cell's numbers are not the disk's.
-const WORTHLESS: [SweepFault; 8] = [
-    SweepFault::Unwritten,
-    SweepFault::Cached,
-    SweepFault::HostCached,
-    SweepFault::Zeros,
-    SweepFault::Corruption,
-    SweepFault::LittlesLaw,
-    SweepFault::SizeMismatch,
-    SweepFault::Unflushed,
-];
-/// With these we lacked CPU, so that a change may be ours.
-const DOUBTFUL: [SweepFault; 2] = [SweepFault::CpuBound, SweepFault::Starved];
+/// Whether with this we lacked CPU, so that a change may be ours.
+const fn is_ours(fault: SweepFault) -> bool {
+    matches!(fault, SweepFault::CpuBound | SweepFault::Starved)
+}
 
 pub(super) fn side(file: &str, value: serde_json::Value) -> Result<Side, String> {
     let sweep: Sweep = serde_path_to_error::deserialize(value).map_err(|fault| {
@@ -112,8 +103,8 @@ fn stream(
         Some(text) => Quantiles::of(&Histogram::decode(text).ok_or("its histogram cannot be read")?),
         None => latency.map(of_figures).unwrap_or_default(),
     };
-    let those = |of: &[SweepFault]| {
-        cell.faults.iter().filter(|fault| of.contains(fault)).map(ToString::to_string).collect()
+    let those = |of: fn(SweepFault) -> bool| {
+        cell.faults.iter().filter(|fault| of(**fault)).map(ToString::to_string).collect()
     };
     Ok(Stream {
         run: Run {
@@ -126,8 +117,8 @@ fn stream(
         },
         p50: latency.map(|latency| latency.p50),
         p99: latency.and_then(|latency| latency.p99),
-        faults: those(&WORTHLESS),
-        doubts: those(&DOUBTFUL),
+        faults: those(SweepFault::hides_the_disk),
+        doubts: those(is_ours),
         direct,
     })
 }

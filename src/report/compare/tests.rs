@@ -121,6 +121,13 @@ fn a_cell_that_is_not_to_be_believed_is_not_judged() {
     let comparison = compared(&a, &b);
     assert_eq!((comparison.cells[0].verdict, comparison.verdict), ("not_judged", "same"));
     assert!(table(&comparison).contains("Not judged: 4KiB randread, depth 1, reads (cached in B)"));
+    for (fault, verdict) in
+        [("host_cached", "not_judged"), ("bandwidth", "not_judged"), ("volatile_cache", "worse")]
+    {
+        b["cells"][0]["faults"] = json!([fault]);
+        assert_eq!(compared(&a, &b).cells[0].verdict, verdict, "{fault}");
+    }
+    b["cells"][0]["faults"] = json!(["cached"]);
     b["cells"].as_array_mut().unwrap().truncate(1);
     let nothing = compare(&side("a.json", &a), &side("b.json", &b)).unwrap_err();
     assert_eq!(nothing, "nothing of a.json and b.json is to be believed (cached in B): measure again");
